@@ -1,0 +1,152 @@
+"""The values of the option `startingPosition`, and the text that users write for them.
+
+`LATEST`                  from now on
+`TRIM_HORIZON`            from the oldest record left; `EARLIEST` is the same
+`AT_TIMESTAMP <time>`     from the first record that arrived at or after the time: ISO 8601 with an
+                          offset (`2026-01-02T03:04:05.678Z`) or milliseconds since the epoch
+`{"default": …, "shardId-…": …}`   JSON, single shards; the default is LATEST if not given.
+                          A shard may also start at `AFTER_SEQUENCE_NUMBER <n>` or `SHARD_END`
+
+Words in any letter case. Which shards a value means is decided in `core.starts`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from kinesis_source.core.positions import (
+    SHARD_END,
+    TRIM_HORIZON,
+    AfterSequenceNumber,
+    AtTimestamp,
+    Position,
+    TrimHorizon,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """From now on. Not a position: it is resolved to one when the query first starts."""
+
+    def __str__(self) -> str:
+        return "LATEST"
+
+
+LATEST = Latest()
+
+StreamStart = Latest | TrimHorizon | AtTimestamp
+ShardStart = Latest | Position
+
+
+@dataclass(frozen=True, slots=True)
+class PerShard:
+    """`default` is for the shards that `shards` does not name."""
+
+    default: StreamStart
+    shards: dict[str, ShardStart]
+
+    def __str__(self) -> str:
+        values = {"default": self.default, **self.shards}
+        return json.dumps({key: str(value) for key, value in values.items()})
+
+
+StartingPosition = StreamStart | PerShard
+
+_SHARD_ID = re.compile(r"shardId-\d{12}", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: March 1973 in milliseconds, far in the future in seconds: below it somebody means seconds.
+_LEAST_EPOCH_MS = 100_000_000_000
+
+
+def parse_starting_position(text: str) -> StartingPosition:
+    """Raises ValueError with the reason: what was expected in place of the part that is wrong."""
+    if text.lstrip().startswith("{"):
+        return _parse_map(text)
+    return _parse_stream_start(text)
+
+
+def _parse_map(text: str) -> PerShard:
+    try:
+        entries = json.loads(text, object_pairs_hook=_without_duplicates)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"expected JSON: {error}") from None
+    default: StreamStart = LATEST
+    shards: dict[str, ShardStart] = {}
+    for key, value in entries.items():
+        if not isinstance(value, str):
+            raise ValueError(f"for {key!r} expected text, found {value!r}")
+        try:
+            if key == "default":
+                default = _parse_stream_start(value)
+            elif _SHARD_ID.fullmatch(key):
+                shards[key] = _parse_shard_start(value)
+            else:
+                raise ValueError("expected 'default' or a shard id such as shardId-000000000000")
+        except ValueError as error:
+            raise ValueError(f"for {key!r}: {error}") from None
+    return PerShard(default, shards)
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"{next(k for k in keys if keys.count(k) > 1)!r} is given twice")
+    return entries
+
+
+def _parse_stream_start(text: str) -> StreamStart:
+    start = _parse_shard_start(text)
+    if isinstance(start, Latest | TrimHorizon | AtTimestamp):
+        return start
+    raise ValueError(f"{text.strip()!r} is a place in one shard: name the shard in a JSON map")
+
+
+def _parse_shard_start(text: str) -> ShardStart:
+    word, _, argument = text.strip().partition(" ")
+    argument = argument.strip()
+    match word.upper(), argument:
+        case "LATEST", "":
+            return LATEST
+        case "TRIM_HORIZON" | "EARLIEST", "":
+            return TRIM_HORIZON
+        case "SHARD_END", "":
+            return SHARD_END
+        case "AT_TIMESTAMP", _:
+            return AtTimestamp(_parse_time(argument))
+        case "AFTER_SEQUENCE_NUMBER", _:
+            if not _is_decimal(argument):
+                raise ValueError(f"after AFTER_SEQUENCE_NUMBER expected digits, found {argument!r}")
+            return AfterSequenceNumber(int(argument))
+        case _:
+            raise ValueError(
+                "expected LATEST, TRIM_HORIZON, EARLIEST, AT_TIMESTAMP <ISO-8601 time or epoch "
+                "milliseconds> or a JSON map of shard ids"
+            )
+
+
+def _parse_time(text: str) -> int:
+    """Milliseconds since the epoch; what is finer is cut off, so nothing is left out."""
+    if _is_decimal(text):
+        if int(text) < _LEAST_EPOCH_MS:
+            raise ValueError(f"expected milliseconds since the epoch; {text} looks like seconds")
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            "after AT_TIMESTAMP expected a time such as 2026-01-02T03:04:05.678Z or milliseconds "
+            f"since the epoch, found {text!r}"
+        ) from None
+    if time.tzinfo is None:
+        raise ValueError(f"the time {text!r} needs an offset from UTC, such as Z or +02:00")
+    if time < _EPOCH:
+        raise ValueError(f"the time {text!r} lies before 1970")
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _is_decimal(text: str) -> bool:
+    return text.isascii() and text.isdecimal()

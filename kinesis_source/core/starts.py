@@ -1,0 +1,158 @@
+"""From the option `startingPosition` to a position for each shard to start with.
+
+A start is a *cut*: shards that cover the hash-key space once, so that every record after it
+descends through them. If a listing gives no such cut it is not whole, and is asked for again.
+
+`TRIM_HORIZON`   the oldest listed generation, at what is left when it is read
+`LATEST`         the shards without listed children, at the service's time
+`AT_TIMESTAMP`   the shards open at that instant less those that descend from another of them;
+                 a time before the retention period is TRIM_HORIZON
+JSON map         the named shards at their positions. Ancestors of a named shard are finished,
+                 descendants wait, and the default applies to the shards unrelated to any
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from kinesis_source.core.hashkeys import WHOLE_KEY_SPACE, covers, tiles
+from kinesis_source.core.lineage import Lineage
+from kinesis_source.core.offset import TrackedShard
+from kinesis_source.core.positions import (
+    TRIM_HORIZON,
+    AfterSequenceNumber,
+    AtTimestamp,
+    Position,
+    ShardEnd,
+    TrimHorizon,
+)
+from kinesis_source.core.shards import Shard
+from kinesis_source.core.starting_position import Latest, PerShard, ShardStart, StartingPosition
+from kinesis_source.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTime:
+    """The service's clock when the query starts, and how far back its records go, both in
+    milliseconds."""
+
+    now_ms: int
+    retention_ms: int
+
+    @property
+    def horizon_ms(self) -> int:
+        return self.now_ms - self.retention_ms
+
+
+class IncompleteListingError(Exception):
+    """The listing gives no cut. `to_ask`: unlisted parents of which the service must say whether
+    they still exist; without any, list again."""
+
+    def __init__(self, reason: str, to_ask: Collection[str] = ()) -> None:
+        super().__init__(reason)
+        self.to_ask = frozenset(to_ask)
+
+
+def timestamp_to_list(start: StartingPosition, time: ServiceTime) -> int | None:
+    """The instant at which the open shards must be listed for `resolve_starts`, if any.
+
+    Raises `OptionError` for a time in the future.
+    """
+    default = start.default if isinstance(start, PerShard) else start
+    values = [default, *start.shards.values()] if isinstance(start, PerShard) else [default]
+    for value in values:
+        if isinstance(value, AtTimestamp) and value.timestamp_ms > time.now_ms:
+            raise OptionError(
+                f"startingPosition: AT_TIMESTAMP {value.timestamp_ms} is "
+                f"{value.timestamp_ms - time.now_ms} ms after the service's clock "
+                f"({time.now_ms}); expected a time that has passed"
+            )
+    if isinstance(default, AtTimestamp) and default.timestamp_ms > time.horizon_ms:
+        return default.timestamp_ms
+    return None
+
+
+def resolve_starts(
+    start: StartingPosition,
+    listing: Mapping[str, Shard],
+    open_at: Collection[str],
+    expired: Collection[str],
+    time: ServiceTime,
+) -> dict[str, TrackedShard]:
+    """The tracked shards to start with.
+
+    `open_at`: ids of the shards open at the instant of `timestamp_to_list`, else empty.
+    `expired`: shards for which the service answered ResourceNotFound.
+    Raises `IncompleteListingError`, and `OptionError` for a map that cannot be met.
+    """
+    lineage = Lineage(listing)
+    if not isinstance(start, PerShard) or not start.shards:
+        default = start.default if isinstance(start, PerShard) else start
+        cut = _default_cut(default, lineage, open_at, time)
+        if not tiles(listing[i].hash_keys for i in cut):
+            _check_gaps(lineage, expired, "the starting shards do not tile the hash-key space")
+        return cut
+
+    named = {i: _named_start(i, value, listing, time) for i, value in start.shards.items()}
+    related = lineage.ancestors(named) | lineage.descendants(named) | set(named)
+    unrelated = Lineage({i: s for i, s in listing.items() if i not in related})
+    cut = _default_cut(start.default, unrelated, open_at, time)
+    ranges = [listing[i].hash_keys for i in (*cut, *named)]
+    if not covers(ranges, WHOLE_KEY_SPACE):
+        _check_gaps(lineage, expired, "the starting shards do not cover the hash-key space")
+    return {**cut, **named}
+
+
+def _default_cut(
+    start: ShardStart, lineage: Lineage, open_at: Collection[str], time: ServiceTime
+) -> dict[str, TrackedShard]:
+    if isinstance(start, AtTimestamp) and start.timestamp_ms > time.horizon_ms:
+        ids = [i for i in open_at if i in lineage.shards]
+        below = lineage.descendants(ids)
+        return {i: _tracked(start, time) for i in ids if i not in below}
+    if isinstance(start, Latest):
+        return {s.shard_id: _tracked(start, time) for s in lineage.leaves()}
+    return {
+        s.shard_id: _tracked(start, time)
+        for s in lineage.shards.values()
+        if not any(p in lineage.shards for p in s.parent_ids)
+    }
+
+
+def _named_start(
+    shard_id: str, start: ShardStart, listing: Mapping[str, Shard], time: ServiceTime
+) -> TrackedShard:
+    shard = listing.get(shard_id)
+    if shard is None:
+        raise OptionError(
+            f"startingPosition names {shard_id!r}, which the stream does not list; "
+            "expected a shard that exists. Take it out of the map"
+        )
+    if isinstance(start, ShardEnd) and not shard.closed:
+        raise OptionError(
+            f"startingPosition: {shard_id} is open, so it has no SHARD_END yet; expected LATEST, "
+            "TRIM_HORIZON, AT_TIMESTAMP or AFTER_SEQUENCE_NUMBER"
+        )
+    return _tracked(start, time)
+
+
+def _tracked(start: ShardStart, time: ServiceTime) -> TrackedShard:
+    position: Position = AtTimestamp(time.now_ms) if isinstance(start, Latest) else start
+    match position:
+        case AtTimestamp(timestamp_ms) if timestamp_ms > time.horizon_ms:
+            return TrackedShard(position, timestamp_ms)
+        case AtTimestamp() | TrimHorizon():
+            # No read-until time: TRIM_HORIZON promises what is left when it is read, no more.
+            return TrackedShard(TRIM_HORIZON)
+        case AfterSequenceNumber() | ShardEnd():
+            return TrackedShard(position)
+
+
+def _check_gaps(lineage: Lineage, expired: Collection[str], reason: str) -> None:
+    """Accept a gap only where an ancestor that was there has expired: then every parent that is
+    not listed is known to be gone, and the shards without children are still whole."""
+    unlisted = {p for s in lineage.shards.values() for p in s.parent_ids} - set(lineage.shards)
+    to_ask = unlisted - set(expired)
+    if to_ask or not tiles(s.hash_keys for s in lineage.leaves()):
+        raise IncompleteListingError(reason, to_ask)
