@@ -1,0 +1,279 @@
+"""The four Kinesis calls that the connector makes, each as one method.
+
+`KinesisClient` names the stream, maps errors to `kinesis_source.errors`, refuses incomplete
+answers, keeps the estimate of the service's clock and counts calls. It decides nothing and never
+waits; what the SDK retries within one call is set in `session`.
+
+Runs on the driver and on executors; thread-safe, not picklable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from kinesis_source.aws.decode import Record, to_ms, to_records
+from kinesis_source.aws.service_clock import ServiceClock
+from kinesis_source.aws.service_errors import CALL_FAILURES, Call, incomplete_answer, translate
+from kinesis_source.clock import Clock
+from kinesis_source.core.hashkeys import HashKeyRange
+from kinesis_source.core.shards import Shard, StreamIdentity, StreamSummary
+from kinesis_source.errors import TransientServiceError
+
+#: How often a listing is begun again when its paging token expires (300 s) before it is done.
+_LISTING_ATTEMPTS = 3
+_MS_PER_HOUR = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRef:
+    """How calls name the stream. `arn` only if the user gave one: with it the SDK calls another
+    host, `<account>.data-kinesis.<region>`, which VPC endpoints and firewalls may not know."""
+
+    name: str
+    arn: str | None = None
+
+    @property
+    def request_params(self) -> dict[str, str]:
+        return {"StreamARN": self.arn} if self.arn is not None else {"StreamName": self.name}
+
+
+@dataclass(frozen=True, slots=True)
+class IteratorStart:
+    """Where a new shard iterator begins: `shard_iterator_type` as the API calls it, with the value
+    that its type needs. Made by its static methods, one for each type."""
+
+    shard_iterator_type: str
+    sequence_number: int | None = None
+    timestamp_ms: int | None = None
+
+    @staticmethod
+    def at_sequence_number(sequence_number: int) -> IteratorStart:
+        """Before the record of this number."""
+        return IteratorStart("AT_SEQUENCE_NUMBER", sequence_number=sequence_number)
+
+    @staticmethod
+    def after_sequence_number(sequence_number: int) -> IteratorStart:
+        return IteratorStart("AFTER_SEQUENCE_NUMBER", sequence_number=sequence_number)
+
+    @staticmethod
+    def at_timestamp(timestamp_ms: int) -> IteratorStart:
+        """Before the first record that arrived at or after the time; refused for a future one."""
+        return IteratorStart("AT_TIMESTAMP", timestamp_ms=timestamp_ms)
+
+    @staticmethod
+    def trim_horizon() -> IteratorStart:
+        return IteratorStart("TRIM_HORIZON")
+
+    @staticmethod
+    def latest() -> IteratorStart:
+        """After the newest record; on a closed shard at its end."""
+        return IteratorStart("LATEST")
+
+    @property
+    def request_params(self) -> dict[str, str | float]:
+        params: dict[str, str | float] = {"ShardIteratorType": self.shard_iterator_type}
+        if self.sequence_number is not None:
+            params["StartingSequenceNumber"] = str(self.sequence_number)
+        if self.timestamp_ms is not None:
+            params["Timestamp"] = self.timestamp_ms / 1000
+        return params
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsPage:
+    """One complete GetRecords answer.
+
+    `next_iterator` None and `has_child_shards` together mean the end of the shard; the first alone
+    is one odd answer. Only `millis_behind` 0 is the tip: a page may be empty long before it.
+    """
+
+    records: list[Record]
+    next_iterator: str | None
+    millis_behind: int
+    has_child_shards: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of data, keys not counted."""
+        return sum(len(record.Data) for record in self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class CallCounts:
+    """`calls`: requests by operation, the SDK's own repeats included. `throttles`: the answers
+    that refused for rate and were not mended by such a repeat."""
+
+    calls: dict[str, int] = field(default_factory=dict)
+    throttles: int = 0
+
+
+class CallCounters:
+    """Calls since the last `take`; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: Counter[str] = Counter()
+        self._throttles = 0
+
+    def add(self, operation: str, requests: int, throttled: bool) -> None:
+        with self._lock:
+            self._calls[operation] += requests
+            self._throttles += throttled
+
+    def take(self) -> CallCounts:
+        """The counts so far; they start again from zero."""
+        with self._lock:
+            counts = CallCounts(dict(self._calls), self._throttles)
+            self._calls.clear()
+            self._throttles = 0
+            return counts
+
+
+class _ExpiredListingToken(Exception):
+    """The paging token of ListShards has expired: the listing must begin again."""
+
+
+class KinesisClient:
+    """All calls raise `ServiceError`, `AccessDeniedError` or `CredentialsError`, nothing of the
+    SDK's."""
+
+    def __init__(
+        self, boto_client: Any, stream: StreamRef, clock: Clock, role: str | None = None
+    ) -> None:
+        """`boto_client`: a Kinesis client of boto3, or `LocalKinesis.in_process_client()`.
+        `role`: `driver` or `executor`, for messages."""
+        self.stream = stream
+        self.service_clock = ServiceClock(clock)
+        self.counters = CallCounters()
+        self._boto_client = boto_client
+        self._role = role
+
+    def describe_stream_summary(self) -> StreamSummary:
+        call = self._named("DescribeStreamSummary")
+        params = self.stream.request_params
+        answer = self._answer(call, self._boto_client.describe_stream_summary, params)
+        summary = _member(call, answer, "StreamDescriptionSummary")
+        return StreamSummary(
+            identity=StreamIdentity(
+                arn=_member(call, summary, "StreamARN"),
+                created_ms=to_ms(_member(call, summary, "StreamCreationTimestamp")),
+            ),
+            name=_member(call, summary, "StreamName"),
+            status=_member(call, summary, "StreamStatus"),
+            retention_ms=_member(call, summary, "RetentionPeriodHours") * _MS_PER_HOUR,
+        )
+
+    def list_shards(self, open_at_ms: int | None = None) -> dict[str, Shard]:
+        """The full listing by shard id, or only the shards that were open at a time.
+
+        Never a part: a listing that cannot be paged to its end raises `TransientServiceError`.
+        """
+        first: dict[str, Any] = dict(self.stream.request_params)
+        if open_at_ms is not None:
+            first["ShardFilter"] = {"Type": "AT_TIMESTAMP", "Timestamp": open_at_ms / 1000}
+        for _ in range(_LISTING_ATTEMPTS):
+            try:
+                return self._list_all_pages(first)
+            except _ExpiredListingToken:
+                continue
+        raise TransientServiceError(
+            f"ListShards (stream {self.stream.name}): the paging token expired "
+            f"{_LISTING_ATTEMPTS} times before the listing was complete",
+            operation="ListShards",
+        )
+
+    def _list_all_pages(self, params: dict[str, Any]) -> dict[str, Shard]:
+        call = self._named("ListShards")
+        shards: dict[str, Shard] = {}
+        while True:
+            answer = self._answer(call, self._boto_client.list_shards, params)
+            for entry in _member(call, answer, "Shards"):
+                shard = _to_shard(call, entry)
+                shards[shard.shard_id] = shard
+            if not answer.get("NextToken"):
+                return shards
+            # Alone: with it the service refuses the stream's name (the SDK's paginator sends both).
+            params = {"NextToken": answer["NextToken"]}
+
+    def get_shard_iterator(self, shard_id: str, start: IteratorStart) -> str:
+        """A shard iterator; it lives for five minutes."""
+        call = self._named("GetShardIterator", shard_id)
+        params = {**self.stream.request_params, "ShardId": shard_id, **start.request_params}
+        answer = self._answer(call, self._boto_client.get_shard_iterator, params)
+        iterator: str = _member(call, answer, "ShardIterator")
+        return iterator
+
+    def get_records(self, shard_id: str, iterator: str, limit: int) -> RecordsPage:
+        """One page of at most `limit` (1 … 10,000) records. `shard_id`: for messages only, the
+        iterator says which shard is read."""
+        call = self._named("GetRecords", shard_id)
+        params: dict[str, Any] = {"ShardIterator": iterator, "Limit": limit}
+        if self.stream.arn is not None:
+            params["StreamARN"] = self.stream.arn
+        answer = self._answer(call, self._boto_client.get_records, params)
+        return RecordsPage(
+            records=to_records(_member(call, answer, "Records")),
+            next_iterator=answer.get("NextShardIterator"),
+            millis_behind=_member(call, answer, "MillisBehindLatest"),
+            has_child_shards=bool(answer.get("ChildShards")),
+        )
+
+    def _named(self, operation: str, shard_id: str | None = None) -> Call:
+        return Call(operation, self.stream.name, shard_id, self._role)
+
+    def _answer(
+        self, call: Call, method: Callable[..., dict[str, Any]], params: dict[str, Any]
+    ) -> dict[str, Any]:
+        """One call of the SDK; its Date header and its errors taken in."""
+        try:
+            answer = method(**params)
+        except CALL_FAILURES as error:
+            requests = 1
+            if isinstance(error, ClientError):
+                requests = self._take_in(error.response)
+                code = error.response.get("Error", {}).get("Code")
+                if code == "ExpiredNextTokenException" and "NextToken" in params:
+                    self.counters.add(call.operation, requests, throttled=False)
+                    raise _ExpiredListingToken from None
+            translated = translate(error, call)
+            throttled = isinstance(translated, TransientServiceError) and translated.throttled
+            self.counters.add(call.operation, requests, throttled)
+            # `from None`: the SDK's errors hold the request, headers included.
+            raise translated from None
+        self.counters.add(call.operation, self._take_in(answer), throttled=False)
+        return answer
+
+    def _take_in(self, answer: Mapping[str, Any]) -> int:
+        """Feed the service's clock; how many requests the SDK made for the answer."""
+        metadata = answer.get("ResponseMetadata", {})
+        date = metadata.get("HTTPHeaders", {}).get("date")
+        if date is not None:
+            self.service_clock.observe(date)
+        return 1 + int(metadata.get("RetryAttempts", 0))
+
+
+def _member(call: Call, answer: Mapping[str, Any], name: str) -> Any:
+    value = answer.get(name)
+    if value is None:
+        raise incomplete_answer(call, name)
+    return value
+
+
+def _to_shard(call: Call, entry: Mapping[str, Any]) -> Shard:
+    keys = _member(call, entry, "HashKeyRange")
+    sequence_numbers = _member(call, entry, "SequenceNumberRange")
+    return Shard(
+        shard_id=_member(call, entry, "ShardId"),
+        hash_keys=HashKeyRange(
+            int(_member(call, keys, "StartingHashKey")), int(_member(call, keys, "EndingHashKey"))
+        ),
+        parent_id=entry.get("ParentShardId"),
+        adjacent_parent_id=entry.get("AdjacentParentShardId"),
+        closed=sequence_numbers.get("EndingSequenceNumber") is not None,
+    )

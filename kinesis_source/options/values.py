@@ -1,0 +1,135 @@
+"""From the text of one option to its value. All parsers raise ValueError with what they expect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+
+class Secret:
+    """Text that shows as `***` wherever it is printed; pickles like any value."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds: a whole number and a unit, `ms s m min h d`."""
+    match = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d)", text.strip().lower(), re.ASCII)
+    if match is None:
+        # Spark takes a bare number as seconds in some places and milliseconds in others.
+        raise ValueError("expected a whole number with a unit, such as 200ms, 5s, 10m or 1h")
+    number, unit = match.groups()
+    return int(number) * _MILLISECONDS[unit]
+
+
+_MILLISECONDS = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+def parse_size(text: str) -> int:
+    """Bytes: a whole number and a unit, `k m g t` with or without `b`, in powers of 1024 as in
+    Spark; a bare number is bytes. At least 1."""
+    match = re.fullmatch(r"(\d+)\s*(?:([kmgt])?b?)", text.strip().lower(), re.ASCII)
+    if match is None or int(match[1]) == 0:
+        raise ValueError("expected a size such as 512k, 64m, 1g or a number of bytes, at least 1")
+    factor: int = 1024 ** " kmgt".index(match[2] or " ")
+    return int(match[1]) * factor
+
+
+def duration_of_at_least(least_ms: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = parse_duration_ms(text)
+        if value < least_ms:
+            raise ValueError(f"expected at least {least_ms}ms")
+        return value
+
+    return parse
+
+
+def parse_count(text: str) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal() and int(digits) > 0):
+        raise ValueError("expected a whole number, at least 1")
+    return int(digits)
+
+
+def parse_flag(text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise ValueError("expected true or false")
+
+
+def text_like(pattern: str, expected: str) -> Callable[[str], str]:
+    compiled = re.compile(pattern, re.ASCII)
+
+    def parse(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError(f"expected {expected}")
+        return text
+
+    return parse
+
+
+def parse_stream_name(text: str) -> str:
+    if "," in text:
+        raise ValueError("expected one stream: for several use one load() each and union them")
+    return text_like(r"[a-zA-Z0-9_.-]{1,128}", "1 to 128 of the characters a-z A-Z 0-9 _ . -")(text)
+
+
+STREAM_ARN = re.compile(
+    r"arn:aws[a-z-]*:kinesis:(?P<region>[a-z0-9-]+):\d{12}:stream/(?P<name>[a-zA-Z0-9_.-]{1,128})",
+    re.ASCII,
+)
+
+
+def parse_stream_arn(text: str) -> str:
+    if "," in text:
+        raise ValueError("expected one stream: for several use one load() each and union them")
+    if not STREAM_ARN.fullmatch(text):
+        raise ValueError("expected arn:aws:kinesis:<region>:<12-digit account>:stream/<name>")
+    return text
+
+
+def parse_endpoint_url(text: str) -> str:
+    try:
+        url = urlsplit(text)
+        valid = url.scheme in ("http", "https") and url.hostname and url.username is None
+        _ = url.port
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError("expected http(s)://host[:port], without user name or password")
+    return text
+
+
+def parse_secret(text: str) -> Secret:
+    # A line end would only be noticed when the header is sent, in an error that quotes it.
+    if not re.fullmatch(r"[!-~]+", text):
+        raise ValueError("expected printable characters without spaces or line ends")
+    return Secret(text)

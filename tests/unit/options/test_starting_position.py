@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import pickle
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinesis_source.core.positions import (
+    SHARD_END,
+    TRIM_HORIZON,
+    AfterSequenceNumber,
+    AtTimestamp,
+)
+from kinesis_source.core.starting_position import (
+    LATEST,
+    PerShard,
+    StartingPosition,
+    parse_starting_position,
+)
+
+A, B, C, D = (f"shardId-{n:012}" for n in range(4))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("LATEST", LATEST),
+        (" latest ", LATEST),
+        ("TRIM_HORIZON", TRIM_HORIZON),
+        ("Earliest", TRIM_HORIZON),
+        ("AT_TIMESTAMP 2026-01-02T03:04:05.678Z", AtTimestamp(1767323045678)),
+        ("at_timestamp 2026-01-02T05:04:05.678+02:00", AtTimestamp(1767323045678)),
+        ("AT_TIMESTAMP 2026-01-02 03:04:05Z", AtTimestamp(1767323045000)),
+        ("AT_TIMESTAMP 2026-01-02T03:04:05.678999Z", AtTimestamp(1767323045678)),
+        ("AT_TIMESTAMP 1767323045678", AtTimestamp(1767323045678)),
+        ("{}", PerShard(LATEST, {})),
+        (
+            json.dumps(
+                {
+                    "default": "at_timestamp 1767323045678",
+                    A: f"AFTER_SEQUENCE_NUMBER {'49' * 28}",
+                    B: "SHARD_END",
+                    C: "EARLIEST",
+                    D: "LATEST",
+                }
+            ),
+            PerShard(
+                AtTimestamp(1767323045678),
+                {
+                    A: AfterSequenceNumber(int("49" * 28)),
+                    B: SHARD_END,
+                    C: TRIM_HORIZON,
+                    D: LATEST,
+                },
+            ),
+        ),
+    ],
+)
+def test_what_is_accepted(text: str, value: StartingPosition) -> None:
+    assert parse_starting_position(text) == value
+    assert pickle.loads(pickle.dumps(value)) == value
+    assert parse_starting_position(str(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "expected LATEST"),
+        ("LATEST now", "expected LATEST"),
+        ("NEWEST", "expected LATEST"),
+        ("AT_TIMESTAMP", "2026-01-02T03:04:05.678Z"),
+        ("AT_TIMESTAMP noon", "'noon'"),
+        ("AT_TIMESTAMP 2026-01-02T03:04:05", "needs an offset"),
+        ("AT_TIMESTAMP 2026-01-02", "needs an offset"),
+        ("AT_TIMESTAMP 1767323045", "looks like seconds"),
+        ("AT_TIMESTAMP -5", "milliseconds"),
+        ("AT_TIMESTAMP 1969-12-31T00:00:00Z", "before 1970"),
+        ("SHARD_END", "name the shard"),
+        ("AFTER_SEQUENCE_NUMBER 5", "name the shard"),
+        ("{", "expected JSON"),
+        (f'{{"{A}": "LATEST", "{A}": "TRIM_HORIZON"}}', f"'{A}' is given twice"),
+        ('{"shard-1": "LATEST"}', "'shard-1'"),
+        ('{"Default": "LATEST"}', "'Default'"),
+        ('{"default": "SHARD_END"}', "'default'"),
+        (f'{{"{A}": 5}}', f"'{A}' expected text, found 5"),
+        (f'{{"{A}": {{"a": 1}}}}', f"'{A}' expected text"),
+        (f'{{"{A}": "AFTER_SEQUENCE_NUMBER 4x"}}', "expected digits, found '4x'"),
+        (f'{{"{A}": "AFTER_SEQUENCE_NUMBER"}}', "expected digits"),
+        (f'{{"{A}": "AT_TIMESTAMP 2026-01-02T03:04:05"}}', "needs an offset"),
+    ],
+)
+def test_what_is_refused_says_why(text: str, reason: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_starting_position(text)
+    assert reason in str(caught.value)
+
+
+@given(ms=st.integers(100_000_000_000, 4_102_444_800_000), hours=st.integers(-14, 14))
+def test_both_forms_of_a_time_are_exact(ms: int, hours: int) -> None:
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    text = time.astimezone(timezone(timedelta(hours=hours))).isoformat(timespec="milliseconds")
+    assert parse_starting_position(f"AT_TIMESTAMP {text}") == AtTimestamp(ms)
+    assert parse_starting_position(f"AT_TIMESTAMP {ms}") == AtTimestamp(ms)
