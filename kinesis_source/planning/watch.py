@@ -1,0 +1,213 @@
+"""What the planner watches of one shard between plans: a cursor, and what it saw past the position.
+
+All calls of a plan for one shard are made here, within the service's budget: five GetRecords a
+second and shard, shared with the tasks and with every other reader of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kinesis_source.aws.client import IteratorStart, RecordsPage
+from kinesis_source.aws.cursor import ShardCursor, seen
+from kinesis_source.aws.session import Connection
+from kinesis_source.aws.stream_guard import StreamGuard
+from kinesis_source.core.ends import End, Jump, JumpSearch
+from kinesis_source.core.loss import Loss
+from kinesis_source.core.offset import TrackedShard
+from kinesis_source.core.positions import AfterSequenceNumber, ShardEnd
+from kinesis_source.core.probes import Reached, SeenRecord, ShardView
+from kinesis_source.errors import ResourceNotFoundError, ServiceError, TransientServiceError
+
+#: Records asked for in a probe: a quiet shard's news in one call, and little read twice on a busy
+#: one. With records of 1 KB it is 5 % of a shard's second.
+PROBE_LIMIT = 100
+#: Pages of one probe. An empty page before the tip is followed, and the next plan goes on from
+#: there.
+PROBE_PAGES = 4
+#: Empty pages followed after a jump.
+_JUMP_PAGES = 3
+#: Seconds of the budget that one call takes: a little under five a second.
+_CALL_S = 0.22
+_LONGEST_BACKOFF_S = 8.0
+
+
+class ShardWatch:
+    """One shard, from the place where the next plan starts. One thread at a time."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        guard: StreamGuard,
+        shard_id: str,
+        place: TrackedShard,
+        on_loss: Callable[[Loss], None],
+    ) -> None:
+        self.shard_id = shard_id
+        #: The shard's entry in the offset that the next plan starts from.
+        self.place = place
+        #: Like `place.read_until_ms`, and moving while the shard is idle.
+        self.read_until_ms = place.read_until_ms
+        #: Why the last probe failed, if it did: for now, or as the service knows no such shard.
+        self.failure: TransientServiceError | ResourceNotFoundError | None = None
+        #: The shard seems to have ended, but neither listing nor answer says that it was closed.
+        self.doubts_end = False
+        self._client = connection.client
+        self._clock = connection.clock
+        self._guard = guard
+        self._on_loss = on_loss
+        self._cursor = ShardCursor(self._client, guard, shard_id, place, on_loss)
+        self._unread: list[SeenRecord] = []
+        self._reached = Reached.MORE
+        self._asked_ms: int | None = None
+        self._empty_from_ms: int | None = None
+        self._due = self._clock.monotonic()
+        self._failures = 0
+
+    @property
+    def due(self) -> float:
+        """The monotonic time from which the shard may be probed again."""
+        return self._due
+
+    def probe(self, closed: bool, min_period_s: float) -> None:
+        """Look for records past the position, unless some were seen already or it is too early.
+
+        A failed call is kept in `failure` and leaves the shard where it is; anything else, data
+        loss for one, is raised.
+        """
+        started = self._clock.monotonic()
+        if self._unread:
+            self._reached = Reached.END if self._reached is Reached.END else Reached.MORE
+            return
+        if started < self._due:
+            self._reached = Reached.MORE  # what is known of the tip is old
+            return
+        pages = 0
+        try:
+            while pages < PROBE_PAGES:
+                pages += 1
+                page = self._cursor.next_page(PROBE_LIMIT)
+                self._unread = [seen(r) for r in page.records]
+                self._reached, self._asked_ms = page.reached, page.asked_ms
+                self.doubts_end = page.reached is Reached.END and not (
+                    closed or page.has_child_shards
+                )
+                if self.doubts_end:
+                    self._reopen()
+                if self._unread or self._reached is Reached.END or self.doubts_end:
+                    break
+                # At the tip of a closed shard one more page tells whether it has ended.
+                if page.reached is Reached.TIP and not closed:
+                    break
+            self.failure, self._failures = None, 0
+        except (TransientServiceError, ResourceNotFoundError) as error:
+            self._fail(error)
+        idle = not self._unread and self._reached is Reached.TIP and self.failure is None
+        if idle and not closed and self._asked_ms is not None:
+            self.read_until_ms = max(self.read_until_ms or 0, self._asked_ms)
+            self._cursor.read_until_ms = self.read_until_ms
+        self._wait(max(min_period_s, pages * _CALL_S), started)
+
+    def view(self, closed: bool, target: SeenRecord | None = None) -> ShardView:
+        """What the last probe saw, cut off behind `target`."""
+        unread, reached = self._unread, self._reached
+        if target is not None and unread and unread[-1].sequence_number >= target.sequence_number:
+            unread = [r for r in unread if r.sequence_number <= target.sequence_number]
+            reached = Reached.TIP
+        return ShardView(self.shard_id, self.place, unread, reached, self._asked_ms, closed, target)
+
+    def jump(self, view: ShardView, jump: Jump, horizon_ms: int | None, now_ms: int) -> End:
+        """The end that a search by time finds, else the jump's fallback. A failure is no more than
+        a search that found nothing."""
+        search = JumpSearch(view, jump, horizon_ms, now_ms, self._empty_from_ms)
+        calls = 0
+        landing: RecordsPage | None = None
+        try:
+            while search.aim_ms is not None:
+                page, reached, asked_ms, pages = self._look(search.aim_ms, view.closed)
+                calls += pages
+                if view.target is not None and reached is Reached.END:
+                    reached = Reached.TIP  # it was open when the target was fixed
+                search.take(_until(page, view.target), reached, asked_ms)
+                landing = page
+        except TransientServiceError as error:
+            self._fail(error)
+        except ServiceError:
+            pass  # an iterator that was refused or has expired: the fallback is as right
+        self._empty_from_ms = search.empty_from_ms
+        self._wait(calls * _CALL_S, self._due)
+        if search.landed and landing is not None and search.end.record is not None:
+            self._unread = [seen(r) for r in landing.records]
+            self._cursor.move_to(landing.records[-1], landing.next_iterator)
+            self._reached = Reached.MORE
+        return search.end
+
+    def advance(self, end: End) -> None:
+        """The batch ends at `end`: the next plan starts there."""
+        self.place = end.place
+        position = end.place.position
+        self.read_until_ms = _later(self.read_until_ms, end.place.read_until_ms)
+        if isinstance(position, ShardEnd):
+            self._unread = []
+            return
+        assert isinstance(position, AfterSequenceNumber)
+        self._unread = [r for r in self._unread if r.sequence_number > position.sequence_number]
+        if not self._unread and self._cursor.position != position:
+            self._cursor = ShardCursor(
+                self._client, self._guard, self.shard_id, self.place, self._on_loss
+            )
+
+    def millis_behind(self, now_ms: int) -> int:
+        """How long the oldest unread record has been waiting, 0 at the tip; an estimate where the
+        shard was not probed in this plan."""
+        if self._unread:
+            return max(0, now_ms - self._unread[0].arrival_ms)
+        if self._reached is not Reached.MORE:
+            return 0
+        return max(0, now_ms - self.read_until_ms) if self.read_until_ms is not None else 0
+
+    def _look(self, at_ms: int, closed: bool) -> tuple[RecordsPage, Reached, int | None, int]:
+        start = IteratorStart.at_timestamp(at_ms)
+        iterator = self._client.get_shard_iterator(self.shard_id, start)
+        pages = 0
+        while True:
+            pages += 1
+            asked_ms = self._client.service_clock.now_ms()
+            page = self._client.get_records(self.shard_id, iterator, PROBE_LIMIT)
+            if page.records or page.next_iterator is None or page.millis_behind == 0:
+                break
+            if pages == _JUMP_PAGES:
+                break
+            iterator = page.next_iterator
+        if page.next_iterator is None:
+            ended = page.has_child_shards or closed
+            reached = Reached.END if ended else Reached.MORE
+        else:
+            reached = Reached.TIP if page.millis_behind == 0 else Reached.MORE
+        return page, reached, asked_ms, pages
+
+    def _reopen(self) -> None:
+        """Read on from the cursor's place by a new iterator; until then nothing is known."""
+        place = TrackedShard(self._cursor.position, self._cursor.read_until_ms)
+        self._cursor = ShardCursor(self._client, self._guard, self.shard_id, place, self._on_loss)
+        self._reached = Reached.MORE
+
+    def _fail(self, error: TransientServiceError | ResourceNotFoundError) -> None:
+        self.failure = error
+        self._reached = Reached.MORE
+        self._failures += 1
+        self._wait(min(_LONGEST_BACKOFF_S, 0.5 * 2**self._failures), self._clock.monotonic())
+
+    def _wait(self, seconds: float, since: float) -> None:
+        self._due = max(self._due, since + seconds)
+
+
+def _until(page: RecordsPage, target: SeenRecord | None) -> list[SeenRecord]:
+    records = [seen(r) for r in page.records]
+    if target is None:
+        return records
+    return [r for r in records if r.sequence_number <= target.sequence_number]
+
+
+def _later(one_ms: int | None, other_ms: int | None) -> int | None:
+    return max((t for t in (one_ms, other_ms) if t is not None), default=None)

@@ -1,0 +1,1 @@
+"""Executor side: reads the shard ranges of one input partition, from themselves alone."""

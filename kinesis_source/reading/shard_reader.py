@@ -1,0 +1,197 @@
+"""Reads one shard range, exactly: the same records however often and wherever it is read.
+
+It stops past the end record, or for SHARD_END at the end of the shard. Should the tip come first,
+the range is looked at again with a fresh iterator, and only if the oldest record left lies past the
+end is it data loss. Throttles, outages and expired iterators are waited out here, since Spark
+gives a task one attempt in `local[*]`.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from kinesis_source.aws.client import IteratorStart
+from kinesis_source.aws.cursor import ShardCursor
+from kinesis_source.aws.decode import Record
+from kinesis_source.aws.session import Connection
+from kinesis_source.aws.stream_guard import StreamGuard
+from kinesis_source.core.loss import Loss
+from kinesis_source.core.positions import AfterSequenceNumber
+from kinesis_source.core.probes import Reached
+from kinesis_source.core.ranges import ShardRange
+from kinesis_source.errors import (
+    ExpiredIteratorError,
+    KinesisSourceError,
+    ResourceNotFoundError,
+    TransientServiceError,
+)
+
+logger = logging.getLogger(__name__)
+
+#: The most that GetRecords returns.
+PAGE_LIMIT = 10_000
+#: The service allows five GetRecords a second and shard; the planner needs one of them.
+_CALL_PERIOD_S = 0.25
+#: Between two looks at something that should come and does not.
+_LOOK_PERIOD_S = 1.0
+#: Looks at a range whose end does not come though older records are there, before giving up.
+_LOOKS = 120
+_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 10.0
+_WARNING_PERIOD_S = 60.0
+#: The first bytes of a record that holds several, as the Kinesis Producer Library aggregates them.
+_AGGREGATED = b"\xf3\x89\x9a\xc2"
+
+Result = TypeVar("Result")
+
+
+class ShardReader:
+    """One range; used once, by one thread."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        guard: StreamGuard,
+        shard_range: ShardRange,
+        max_bytes_per_s: int,
+        on_loss: Callable[[Loss], None],
+    ) -> None:
+        """`on_loss` raises, or returns to go on with what is left."""
+        self.shard_range = shard_range
+        self._client = connection.client
+        self._clock = connection.clock
+        self._guard = guard
+        self._max_bytes_per_s = max_bytes_per_s
+        self._on_loss = on_loss
+        self._shard_id = shard_range.shard_id
+        self._read = shard_range.start
+        self._cursor = self._new_cursor(shard_range.first_record)
+        self._next_call = self._clock.monotonic()
+        self._warned_of_aggregates = False
+
+    def read(self) -> Iterator[list[Record]]:
+        """The range's records in order, a page at a time; no list is empty.
+
+        Raises `DataLossError` if `on_loss` does, `AccessDeniedError`, `CredentialsError`,
+        `CheckpointError`.
+        """
+        end = self.shard_range.end
+        last = end.sequence_number if isinstance(end, AfterSequenceNumber) else None
+        looks = 0
+        while True:
+            try:
+                page = self._patiently(lambda: self._cursor.next_page(PAGE_LIMIT))
+            except ResourceNotFoundError as error:
+                self._guard.check()
+                self._lose(f"the shard no longer exists ({error})")
+                return
+            records = page.records
+            if records:
+                self._keep_pace(sum(len(r.Data) for r in records))
+                self._warn_of_aggregates(records)
+                if last is not None and records[-1].sequence_number >= last:
+                    records = records[: bisect_right(records, last, key=_number)]
+                    if records:
+                        yield records
+                    return
+                yield records
+                self._read = replace(
+                    self._read,
+                    position=AfterSequenceNumber(records[-1].sequence_number),
+                    read_until_ms=self._cursor.read_until_ms,
+                )
+                looks = 0
+            else:
+                self._keep_pace(0)
+            if page.reached is Reached.END and last is None:
+                return
+            if page.reached is not Reached.MORE:
+                looks += 1
+                if last is not None and looks > 1 and self._is_gone(last):
+                    self._lose("the records of a planned batch have been trimmed")
+                    return
+                self._look_again(looks)
+
+    def _new_cursor(self, first_record: int | None = None) -> ShardCursor:
+        return ShardCursor(
+            self._client, self._guard, self._shard_id, self._read, self._on_loss, first_record
+        )
+
+    def _look_again(self, looks: int) -> None:
+        """The tip, or an end, came before the end of the range."""
+        if looks > _LOOKS:
+            raise KinesisSourceError(
+                f"{self._shard_id}: read to {self._cursor.position}, but the batch ends at "
+                f"{self.shard_range.end} and the service shows no more, {_LOOKS} times in a row. "
+                "Nothing is lost; start the query again, and report it if this comes back"
+            )
+        if looks > 1:
+            self._clock.sleep(_LOOK_PERIOD_S)
+        if isinstance(self.shard_range.end, AfterSequenceNumber):
+            self._cursor = self._new_cursor()
+
+    def _is_gone(self, last: int) -> bool:
+        """True if the oldest record left in the shard lies past `last`, or there is none."""
+
+        def oldest() -> int | None:
+            iterator = self._client.get_shard_iterator(self._shard_id, IteratorStart.trim_horizon())
+            while True:
+                page = self._client.get_records(self._shard_id, iterator, 1)
+                if page.records:
+                    return page.records[0].sequence_number
+                if page.next_iterator is None or page.millis_behind == 0:
+                    return None
+                iterator = page.next_iterator
+                self._clock.sleep(_CALL_PERIOD_S)
+
+        number = self._patiently(oldest)
+        return number is None or number > last
+
+    def _lose(self, reason: str) -> None:
+        self._on_loss(
+            Loss(
+                stream=self._client.stream.name,
+                shard_id=self._shard_id,
+                position=self._cursor.position,
+                reason=reason,
+                read_until_ms=self._cursor.read_until_ms,
+                until_ms=self._guard.horizon_ms,
+            )
+        )
+
+    def _patiently(self, call: Callable[[], Result]) -> Result:
+        """`call`, again and again while it fails for a while only."""
+        backoff_s = _FIRST_BACKOFF_S
+        warned_at: float | None = None
+        while True:
+            self._clock.sleep(self._next_call - self._clock.monotonic())
+            try:
+                return call()
+            except (TransientServiceError, ExpiredIteratorError) as error:
+                now = self._clock.monotonic()
+                if warned_at is None or now - warned_at >= _WARNING_PERIOD_S:
+                    logger.warning("%s: waiting to read on: %s", self._shard_id, error)
+                    warned_at = now
+                self._next_call = now + backoff_s
+                backoff_s = min(2 * backoff_s, _LONGEST_BACKOFF_S)
+
+    def _keep_pace(self, size: int) -> None:
+        """The next call waits until the service's quotas and `maxFetchRate` allow it."""
+        wait_s = max(_CALL_PERIOD_S, size / self._max_bytes_per_s)
+        self._next_call = self._clock.monotonic() + wait_s
+
+    def _warn_of_aggregates(self, records: list[Record]) -> None:
+        if not self._warned_of_aggregates and records[0].Data[:4] == _AGGREGATED:
+            self._warned_of_aggregates = True
+            logger.warning(
+                "%s holds records aggregated by the Kinesis Producer Library; they are passed on "
+                "as they are, several user records in one row",
+                self._shard_id,
+            )
+
+
+def _number(record: Record) -> int:
+    return record.sequence_number

@@ -1,0 +1,1 @@
+"""The only home of pyspark: thin adapters in Spark's camelCase, without decisions."""
