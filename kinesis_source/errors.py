@@ -2,12 +2,14 @@
 
 `KinesisSourceError`
     `ConfigurationError`     mend the options, the role or the stream, then start again
-        `OptionError`, `StreamNotFoundError`, `StreamNotReadyError`, `AccessDeniedError`, `CredentialsError`
+        `OptionError`, `StreamNotFoundError`, `StreamNotReadyError`, `AccessDeniedError`,
+        `CredentialsError`
     `CheckpointError`        the Spark checkpoint and the stream do not belong together
         `OffsetFormatError`, `StreamRecreatedError`
     `DataLossError`          records are gone; decide with `failOnDataLoss`
     `ServiceError`           one call failed; callers inside the connector wait and try again
-        `TransientServiceError`, `ExpiredIteratorError`, `ResourceNotFoundError`, `InvalidArgumentError`
+        `TransientServiceError`, `ExpiredIteratorError`, `ResourceNotFoundError`,
+        `InvalidArgumentError`
 
 Messages say what was found, what was expected and the way out, and never hold a credential.
 All of them survive pickling: Spark carries them from a Python worker to the driver.

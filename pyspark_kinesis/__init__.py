@@ -1,5 +1,5 @@
-"""Lets Spark find `format("kinesis")`: it imports installed packages named `pyspark_*` and looks for
-`DefaultSource`.
+"""Lets Spark find `format("kinesis")`: it imports installed packages named `pyspark_*` and looks
+for `DefaultSource`.
 
 One such package that cannot be imported disables the look-up of all, so nothing is imported here
 but pyspark; the connector itself, with boto3 and pyarrow, comes when a query is built.

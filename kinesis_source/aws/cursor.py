@@ -10,8 +10,10 @@ Both the planner's probes and the tasks read through `ShardCursor`. Its rules:
   oldest record left decides: at or before the position, nothing was trimmed; past it, the
   position was trimmed, and reading goes on from there. Whether that is loss is decided by the
   read-until time alone.
-* A kept iterator whose place has come to the horizon may have been carried over a gap, so it is
-  opened again.
+* A kept iterator whose place has come to the horizon may have been carried over a gap. What it
+  returns is believed if the record of the place is still there, since trimming goes in order. The
+  retention period may be lowered at any time, to a day at the least: so this holds for every place
+  that is older than that.
 * The end of a shard is a complete answer without NextShardIterator that carries ChildShards or,
   without them, a second iterator after the last record that also ends.
 * Only MillisBehindLatest 0 is the tip; an empty page is not.
@@ -44,12 +46,16 @@ logger = logging.getLogger(__name__)
 _OPENINGS = 6
 #: Empty pages before an iterator AT a known record that has not come is doubted.
 _EMPTY_PAGES_AT_RECORD = 10
-#: Empty pages before an iterator AFTER a record is doubted; about 250 were counted on an idle shard.
+#: The same for an iterator AFTER a record; about 250 pages were counted on an idle shard.
 _EMPTY_PAGES_AFTER_RECORD = 400
 #: Pages in which a second iterator must end to confirm the end of a shard.
 _PAGES_TO_CONFIRM_END = 3
 #: The estimate of the service's clock may be a second behind it (whole-second Date headers).
 CLOCK_ERROR_MS = 1_000
+#: The shortest retention period that a stream can be given.
+LEAST_RETENTION_MS = 24 * 3_600_000
+#: Nothing left and no next iterator, but no ChildShards either: odd answers before it is believed.
+_ODD_ENDS = 3
 
 
 class _Proof(Enum):
@@ -92,6 +98,8 @@ class ShardCursor:
         self.shard_id = shard_id
         #: Everything that arrived before it lies before the place; None if that is not known.
         self.read_until_ms = place.read_until_ms
+        #: How often a walk over empty pages was lost with its iterator, and began again.
+        self.lost_walks = 0
         self._client = client
         self._guard = guard
         self._on_loss = on_loss
@@ -102,6 +110,7 @@ class ShardCursor:
         self._iterator: str | None = None
         self._unproven: _Proof | None = None
         self._empty_pages = 0
+        self._odd_ends = 0
         self._pages_to_confirm_end = 0
         self._ended = False
 
@@ -121,7 +130,8 @@ class ShardCursor:
         for _ in range(_OPENINGS):
             if self._ended:
                 return CursorPage([], Reached.END, self._client.service_clock.now_ms())
-            self._heed_age()
+            if self._iterator is not None:
+                self._heed_age_of_start()
             asked_ms = self._client.service_clock.now_ms()
             try:
                 if self._iterator is None:
@@ -129,14 +139,15 @@ class ShardCursor:
                     self._heed_age_of_start()
                 assert self._iterator is not None
                 page = self._client.get_records(self.shard_id, self._iterator, limit)
+                delivered = self._take(page, asked_ms)
             except ExpiredIteratorError:
                 self._iterator = None
+                self.lost_walks += bool(self._empty_pages)
                 continue
             except InvalidArgumentError:
                 self._guard.check()
                 self._doubt_refusal()
                 continue
-            delivered = self._take(page, asked_ms)
             if delivered is not None:
                 return delivered
         raise TransientServiceError(
@@ -154,9 +165,10 @@ class ShardCursor:
     # Opening
 
     def _open(self) -> None:
+        if self._guard.retention_ms is None:
+            self._guard.check()
         if self._unproven is None and self._opens_at is not None:
             self._unproven = _Proof.PLACE
-        self._empty_pages = 0
         self._iterator = self._client.get_shard_iterator(self.shard_id, self._iterator_start())
 
     @property
@@ -178,33 +190,36 @@ class ShardCursor:
 
     # Age
 
-    def _is_aged(self) -> bool:
-        horizon_ms = self._guard.horizon_ms
-        return (
-            self.read_until_ms is not None
-            and horizon_ms is not None
-            and self.read_until_ms < horizon_ms + CLOCK_ERROR_MS
-        )
+    def _is_older_than(self, age_ms: int | None) -> bool:
+        now_ms = self._client.service_clock.now_ms()
+        if self.read_until_ms is None or now_ms is None or age_ms is None:
+            return False
+        return self.read_until_ms < now_ms - age_ms + CLOCK_ERROR_MS
 
-    def _heed_age(self) -> None:
-        """Before a page: an iterator whose place is at the horizon proves its place anew."""
-        if self._unproven is None and self._is_aged():
-            if self._opens_at is not None:
-                self._iterator = None
-            else:
-                self._heed_age_of_start()
+    def _may_have_skipped(self, page: RecordsPage) -> bool:
+        """True for records that a kept iterator may have found behind a gap: its place is old
+        enough to have been trimmed since it was proven, and is no longer there."""
+        if not page.records or self._read is None or not self._is_older_than(LEAST_RETENTION_MS):
+            return False
+        start = IteratorStart.at_sequence_number(self._read)
+        try:
+            iterator = self._client.get_shard_iterator(self.shard_id, start)
+            records = self._client.get_records(self.shard_id, iterator, 1).records
+        except InvalidArgumentError:
+            return True
+        return not records or records[0].sequence_number != self._read
 
     def _heed_age_of_start(self) -> None:
         """A place without a record has nothing to prove itself by: its read-until time decides."""
-        if self._opens_at is None and self._is_aged():
+        if self._opens_at is None and self._is_older_than(LEAST_RETENTION_MS):
             self._guard.check()
-            if self._is_aged():
+            if self._is_older_than(self._guard.retention_ms):
                 self._report_loss("the place where reading was to begin has been trimmed")
 
     # Doubt
 
     def _doubt(self) -> None:
-        self._iterator = None
+        self._iterator, self._empty_pages = None, 0
         if self._hint is not None:
             self._hint = None  # begin with the place itself
             self._unproven = None
@@ -229,6 +244,8 @@ class ShardCursor:
         first = page.records[0].sequence_number if page.records else None
         walking = first is None and page.next_iterator is not None and page.millis_behind > 0
         self._empty_pages = self._empty_pages + 1 if walking else 0
+        if not walking:
+            self.lost_walks = 0
         match self._unproven:
             case _Proof.PLACE if walking and self._empty_pages <= _EMPTY_PAGES_AT_RECORD:
                 return self._walk_on(page, asked_ms)
@@ -240,7 +257,10 @@ class ShardCursor:
             case _Proof.OLDEST if (
                 first is not None and self._read is not None and first <= self._read
             ):
-                self._unproven, self._iterator = _Proof.AFTER, None
+                self._unproven, self._iterator, self._empty_pages = _Proof.AFTER, None, 0
+                return None
+            case _Proof.OLDEST if first is None and self._is_odd_end(page):
+                self._iterator = None
                 return None
             case _Proof.OLDEST:
                 self._accept_trimmed()
@@ -249,8 +269,18 @@ class ShardCursor:
                 return None
             case _Proof.AFTER if walking:
                 return self._walk_on(page, asked_ms)
+            case None if self._may_have_skipped(page):
+                self._doubt()
+                return None
         self._unproven = None
         return self._deliver(page, asked_ms)
+
+    def _is_odd_end(self, page: RecordsPage) -> bool:
+        """An empty page that is neither the tip nor surely the end, and has not come often."""
+        if page.next_iterator is not None or page.has_child_shards:
+            return False
+        self._odd_ends += 1
+        return self._odd_ends < _ODD_ENDS
 
     def _walk_on(self, page: RecordsPage, asked_ms: int | None) -> CursorPage:
         self._iterator = page.next_iterator
@@ -259,7 +289,7 @@ class ShardCursor:
     def _accept_trimmed(self) -> None:
         """The record of the place is gone, and all before it."""
         self._guard.check()
-        if self.read_until_ms is None or self._is_aged():
+        if self.read_until_ms is None or self._is_older_than(self._guard.retention_ms):
             self._report_loss("the position has been trimmed")
 
     def _report_loss(self, reason: str) -> None:
@@ -290,7 +320,9 @@ class ShardCursor:
             remaining = 0 if records else max(0, self._pages_to_confirm_end - 1)
             self._pages_to_confirm_end = remaining
             reached = Reached.TIP if page.millis_behind == 0 else Reached.MORE
-        elif page.has_child_shards or (self._pages_to_confirm_end and not records):
+        elif page.has_child_shards or (
+            self._pages_to_confirm_end and not records and page.millis_behind == 0
+        ):
             self._ended = True
             reached = Reached.END
         else:

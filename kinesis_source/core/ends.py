@@ -61,7 +61,7 @@ def choose_end(view: ShardView, horizon_ms: int | None) -> End | Jump | None:
     if view.reached is Reached.END or (view.closed and _takes_all(view, horizon_ms)):
         return finish(view)
     if view.reached is Reached.TIP:
-        return end_at(view, record, view.asked_ms)
+        return end_at(view, record, view.open_until_ms)
     return Jump(fallback=end_at(view, record))
 
 
@@ -69,19 +69,13 @@ def finish(view: ShardView) -> End:
     """SHARD_END. The read-until time is that of the last record known, never later: the children
     take it over, and they have records from the moment the shard closed."""
     last = view.unread[-1].arrival_ms if view.unread else None
-    return End(TrackedShard(SHARD_END, _later(view.place.read_until_ms, last)))
+    return End(TrackedShard(SHARD_END, later(view.place.read_until_ms, last)))
 
 
-def end_at(view: ShardView, record: SeenRecord, tip_asked_ms: int | None = None) -> End:
-    """`tip_asked_ms`: when the probe was made, if `record` was then the tip of an open shard."""
-    read_until_ms = tip_asked_ms if not view.closed and tip_asked_ms else record.arrival_ms
-    return End(
-        TrackedShard(
-            AfterSequenceNumber(record.sequence_number),
-            _later(view.place.read_until_ms, read_until_ms),
-        ),
-        record,
-    )
+def end_at(view: ShardView, record: SeenRecord, open_until_ms: int | None = None) -> End:
+    """`open_until_ms`: a time when `record` was the tip of a shard that had not closed."""
+    read_until_ms = later(later(view.place.read_until_ms, record.arrival_ms), open_until_ms)
+    return End(TrackedShard(AfterSequenceNumber(record.sequence_number), read_until_ms), record)
 
 
 class JumpSearch:
@@ -115,7 +109,7 @@ class JumpSearch:
             latest_ms if horizon_ms is None else min(latest_ms, horizon_ms)
         )
 
-    def take(self, records: Sequence[SeenRecord], reached: Reached, asked_ms: int | None) -> None:
+    def take(self, records: Sequence[SeenRecord], reached: Reached) -> None:
         """What an iterator at `aim_ms` returned; empty and MORE if the walk to it was too long."""
         assert self.aim_ms is not None
         aim_ms, self.aim_ms = self.aim_ms, None
@@ -138,8 +132,7 @@ class JumpSearch:
             self.aim_ms = self._aim(shorter_ms)
             return
         self.landed = True
-        at_tip = reached is Reached.TIP and len(taken) == len(records)
-        self.end = end_at(self._view, last, asked_ms if at_tip else None)
+        self.end = end_at(self._view, last)
         if len(taken) == len(records):
             self.empty_from_ms = None
 
@@ -178,5 +171,6 @@ def _takes_all(view: ShardView, horizon_ms: int | None) -> bool:
     return horizon_ms is None or (view.reached is Reached.TIP and horizon_ms >= view.last_seen_ms)
 
 
-def _later(one_ms: int | None, other_ms: int | None) -> int | None:
+def later(one_ms: int | None, other_ms: int | None) -> int | None:
+    """The later of two times, either of which may be unknown."""
     return max((t for t in (one_ms, other_ms) if t is not None), default=None)

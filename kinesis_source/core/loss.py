@@ -6,10 +6,13 @@ Loss is never concluded from absence in a listing or from one odd answer; `aws.c
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kinesis_source.core.positions import Position
+from kinesis_source.errors import DataLossError
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +38,24 @@ class Loss:
         )
 
 
-def way_out(fail_on_data_loss: bool) -> str:
-    """What follows a `Loss.describe()` in the error or in the warning."""
-    if fail_on_data_loss:
-        return (
-            "failOnDataLoss=true stopped the query. To go on from the oldest record that is left, "
-            "start it once with failOnDataLoss=false, and set it back to true once a batch has "
-            "committed. A longer retention period gives a stopped query more time"
+def loss_policy(fail_on_data_loss: bool, logger: logging.Logger) -> Callable[[Loss], None]:
+    """What the option `failOnDataLoss` means: a function that raises `DataLossError` for a loss, or
+    logs it as a warning and returns, so that reading goes on from the oldest record left."""
+
+    def stop(loss: Loss) -> None:
+        raise DataLossError(
+            f"{loss.describe()}. failOnDataLoss=true stopped the query. To go on from the oldest "
+            "record that is left, start it once with failOnDataLoss=false, and set it back to true "
+            "once a batch has committed. A longer retention period gives a stopped query more time"
         )
-    return "failOnDataLoss=false: going on from the oldest record that is left"
+
+    def go_on(loss: Loss) -> None:
+        logger.warning(
+            "%s. failOnDataLoss=false: going on from the oldest record that is left",
+            loss.describe(),
+        )
+
+    return stop if fail_on_data_loss else go_on
 
 
 def format_ms(timestamp_ms: int | None) -> str:

@@ -33,7 +33,7 @@ class AtTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class AfterSequenceNumber:
-    """`sequence_number`: exclusive; an integer, since the text of 55 and 56 digits sorts wrongly."""
+    """`sequence_number`: exclusive; an integer, since texts of 55 and 56 digits sort wrongly."""
 
     sequence_number: int
 

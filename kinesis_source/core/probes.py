@@ -40,7 +40,7 @@ class Density:
 
 
 def density_of(records: Sequence[SeenRecord]) -> Density:
-    """How densely records arrived, from a page of them; the quota where one record tells nothing."""
+    """How densely records arrived, from a page of them; the quota where there is but one."""
     if len(records) < 2:
         return Density(QUOTA_RECORDS_PER_MS, QUOTA_BYTES_PER_MS)
     times = [r.arrival_ms for r in records]
@@ -53,8 +53,9 @@ class ShardView:
     """One readable shard in one plan.
 
     `unread`: the first records after the position, in sequence order; empty where none was seen.
-    `reached`: what lies behind them. `asked_ms`: the service's time before that was asked.
-    `closed`: the listing says that the shard takes no more records.
+    `reached`: what lies behind them. `closed`: the listing says that the shard takes no more
+    records. `open_until_ms`: a time at which the shard was at its tip and had not closed, so that
+    all that arrived before it is among `unread` or was read earlier; None if none is known.
     `target`: with Trigger.AvailableNow the last record to read; `unread` stops at it, and then
     `reached` is TIP.
     """
@@ -63,8 +64,8 @@ class ShardView:
     place: TrackedShard
     unread: Sequence[SeenRecord]
     reached: Reached
-    asked_ms: int | None
     closed: bool
+    open_until_ms: int | None = None
     target: SeenRecord | None = None
     _latest: list[int] = field(init=False, repr=False, compare=False)
     _bytes: list[int] = field(init=False, repr=False, compare=False)

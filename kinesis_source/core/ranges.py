@@ -75,8 +75,8 @@ def _range(
         case _, (AfterSequenceNumber() | ShardEnd()) as end:
             return ShardRange(shard_id, before, end, first_record)
     raise OffsetFormatError(
-        f"{shard_id} goes from {before.position} to {after.position} in one batch; expected a later "
-        "position. The offset log was edited or belongs to another query"
+        f"{shard_id} goes from {before.position} to {after.position} in one batch; expected a "
+        "later position. The offset log was edited or belongs to another query"
     )
 
 

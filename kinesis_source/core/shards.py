@@ -37,7 +37,7 @@ class StreamIdentity:
 
 @dataclass(frozen=True, slots=True)
 class StreamSummary:
-    """DescribeStreamSummary, as far as it is used. `status` is the service's word, e.g. `ACTIVE`."""
+    """DescribeStreamSummary, as far as it is used. `status`: the service's word, e.g. `ACTIVE`."""
 
     identity: StreamIdentity
     name: str

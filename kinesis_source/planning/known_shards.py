@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 #: While children are expected that the listing does not show yet, it is asked this often.
 _HURRIED_INTERVAL_S = 1.0
+_USUAL_LAG_S = 30.0
 
 
 class KnownShards:
@@ -37,17 +38,16 @@ class KnownShards:
         self.lineage = Lineage({})
         #: Shards for which the service answered that they do not exist.
         self.expired: set[str] = set()
-        #: Set while a listing is known to lag: list again soon.
-        self.lagging = False
+        self._news_since: float | None = None
 
-    def refresh(self, tracked: Collection[str], force: bool = False) -> None:
+    def refresh(self, tracked: Collection[str]) -> None:
         """List again if it is time. Raises what `KinesisClient.list_shards` raises, if nothing is
         known so far; later a failed listing leaves what is known."""
         now = self._clock.monotonic()
-        interval_s = (
-            min(self._interval_s, _HURRIED_INTERVAL_S) if self.lagging else self._interval_s
-        )
-        if not force and self._listed_at is not None and now - self._listed_at < interval_s:
+        interval_s = self._interval_s
+        if self._news_since is not None:
+            interval_s = min(interval_s, _HURRIED_INTERVAL_S)
+        if self._listed_at is not None and now - self._listed_at < interval_s:
             return
         try:
             listing = self._client.list_shards()
@@ -77,7 +77,6 @@ class KnownShards:
         of them expired."""
         found = False
         for shard_id in sorted(set(shard_ids) - self.expired - self._asked):
-            self._asked.add(shard_id)
             try:
                 self._client.get_shard_iterator(shard_id, IteratorStart.trim_horizon())
             except ResourceNotFoundError:
@@ -86,7 +85,24 @@ class KnownShards:
                 found = True
             except TransientServiceError as error:
                 logger.debug("could not ask for %s: %s", shard_id, error)
+                continue
+            self._asked.add(shard_id)
         return found
+
+    def expect_news(self, expected: bool) -> None:
+        """Whether the listing is known to lag behind; while it does it is asked for more often."""
+        if not expected:
+            self._news_since = None
+        elif self._news_since is None:
+            self._news_since = self._clock.monotonic()
+
+    @property
+    def is_overdue(self) -> bool:
+        """News have been expected for longer than a listing usually lags."""
+        return (
+            self._news_since is not None
+            and self._clock.monotonic() - self._news_since > _USUAL_LAG_S
+        )
 
     def is_closed(self, shard_id: str) -> bool:
         """True if the service says so, or has listed a child."""

@@ -94,7 +94,8 @@ def add_tips(
 ) -> None:
     """Find the tips of open shards and add them to `targets`."""
     now_ms, retention_ms = connection.client.service_clock.now_ms(), guard.retention_ms
-    assert now_ms is not None and retention_ms is not None
+    assert now_ms is not None
+    assert retention_ms is not None
 
     def tip_of(shard_id: str) -> SeenRecord:
         try:

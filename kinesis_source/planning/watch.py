@@ -12,7 +12,7 @@ from kinesis_source.aws.client import IteratorStart, RecordsPage
 from kinesis_source.aws.cursor import ShardCursor, seen
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
-from kinesis_source.core.ends import End, Jump, JumpSearch
+from kinesis_source.core.ends import End, Jump, JumpSearch, later
 from kinesis_source.core.loss import Loss
 from kinesis_source.core.offset import TrackedShard
 from kinesis_source.core.positions import AfterSequenceNumber, ShardEnd
@@ -30,6 +30,9 @@ _JUMP_PAGES = 3
 #: Seconds of the budget that one call takes: a little under five a second.
 _CALL_S = 0.22
 _LONGEST_BACKOFF_S = 8.0
+_LONGEST_WALK_DOUBLINGS = 8
+#: A read-until time is not made more exact than this at the cost of a call.
+_WORTH_CONFIRMING_MS = 60_000
 
 
 class ShardWatch:
@@ -59,54 +62,69 @@ class ShardWatch:
         self._cursor = ShardCursor(self._client, guard, shard_id, place, on_loss)
         self._unread: list[SeenRecord] = []
         self._reached = Reached.MORE
-        self._asked_ms: int | None = None
+        #: When the last page at the tip was asked for, and a time when the tip was surely open.
+        self._tip_ms: int | None = None
+        self._open_until_ms: int | None = None
         self._empty_from_ms: int | None = None
         self._due = self._clock.monotonic()
         self._failures = 0
 
-    @property
-    def due(self) -> float:
-        """The monotonic time from which the shard may be probed again."""
-        return self._due
-
-    def probe(self, closed: bool, min_period_s: float) -> None:
+    def probe(self, closed: bool) -> None:
         """Look for records past the position, unless some were seen already or it is too early.
 
         A failed call is kept in `failure` and leaves the shard where it is; anything else, data
         loss for one, is raised.
         """
         started = self._clock.monotonic()
-        if self._unread:
-            self._reached = Reached.END if self._reached is Reached.END else Reached.MORE
-            return
-        if started < self._due:
-            self._reached = Reached.MORE  # what is known of the tip is old
+        if self._unread or started < self._due:
+            if self._reached is Reached.TIP:
+                self._reached = Reached.MORE  # what is known of the tip is old
             return
         pages = 0
         try:
-            while pages < PROBE_PAGES:
+            # Where plans are so far apart that the iterator expires in between, the walk over
+            # empty pages must get further each time.
+            while pages < PROBE_PAGES << min(self._cursor.lost_walks, _LONGEST_WALK_DOUBLINGS):
                 pages += 1
-                page = self._cursor.next_page(PROBE_LIMIT)
-                self._unread = [seen(r) for r in page.records]
-                self._reached, self._asked_ms = page.reached, page.asked_ms
-                self.doubts_end = page.reached is Reached.END and not (
-                    closed or page.has_child_shards
-                )
-                if self.doubts_end:
-                    self._reopen()
-                if self._unread or self._reached is Reached.END or self.doubts_end:
-                    break
-                # At the tip of a closed shard one more page tells whether it has ended.
-                if page.reached is Reached.TIP and not closed:
+                if pages > PROBE_PAGES:
+                    self._clock.sleep(_CALL_S)
+                if not self._look_further(closed):
                     break
             self.failure, self._failures = None, 0
         except (TransientServiceError, ResourceNotFoundError) as error:
             self._fail(error)
-        idle = not self._unread and self._reached is Reached.TIP and self.failure is None
-        if idle and not closed and self._asked_ms is not None:
-            self.read_until_ms = max(self.read_until_ms or 0, self._asked_ms)
-            self._cursor.read_until_ms = self.read_until_ms
-        self._wait(max(min_period_s, pages * _CALL_S), started)
+        self._wait(pages * _CALL_S, started)
+
+    def _look_further(self, closed: bool) -> bool:
+        """Take in one page. True if the next one should be looked at too."""
+        page = self._cursor.next_page(PROBE_LIMIT)
+        self._unread += [seen(r) for r in page.records]
+        self._reached = page.reached
+        self.doubts_end = page.reached is Reached.END and not (closed or page.has_child_shards)
+        if self.doubts_end:
+            self._reopen()
+            return False
+        if page.reached is Reached.MORE:
+            return not self._unread
+        if page.reached is Reached.END:
+            return False
+        if closed:
+            return not self._unread  # one more page tells whether the shard has ended
+        return self._keep_open_until(page.asked_ms)
+
+    def _keep_open_until(self, asked_ms: int | None) -> bool:
+        """A page at the tip was asked for at `asked_ms`: so the shard had not closed when the page
+        at the tip before it was asked for. True if one more page is worth asking for, to learn that
+        of this one: a shard that closes gives its last records as if it were open, and its children
+        hold records from then on."""
+        self._open_until_ms, self._tip_ms = self._tip_ms, asked_ms
+        if not self._unread:
+            self.read_until_ms = later(self.read_until_ms, self._open_until_ms)
+            self._cursor.read_until_ms = later(self._cursor.read_until_ms, self._open_until_ms)
+        known_ms = later(self.read_until_ms, self._open_until_ms) or 0
+        if self._unread:
+            known_ms = max(known_ms, self._unread[-1].arrival_ms)
+        return asked_ms is not None and asked_ms - known_ms > _WORTH_CONFIRMING_MS
 
     def view(self, closed: bool, target: SeenRecord | None = None) -> ShardView:
         """What the last probe saw, cut off behind `target`."""
@@ -114,7 +132,8 @@ class ShardWatch:
         if target is not None and unread and unread[-1].sequence_number >= target.sequence_number:
             unread = [r for r in unread if r.sequence_number <= target.sequence_number]
             reached = Reached.TIP
-        return ShardView(self.shard_id, self.place, unread, reached, self._asked_ms, closed, target)
+        place = TrackedShard(self.place.position, self.read_until_ms)
+        return ShardView(self.shard_id, place, unread, reached, closed, self._open_until_ms, target)
 
     def jump(self, view: ShardView, jump: Jump, horizon_ms: int | None, now_ms: int) -> End:
         """The end that a search by time finds, else the jump's fallback. A failure is no more than
@@ -124,11 +143,11 @@ class ShardWatch:
         landing: RecordsPage | None = None
         try:
             while search.aim_ms is not None:
-                page, reached, asked_ms, pages = self._look(search.aim_ms, view.closed)
+                page, reached, pages = self._look(search.aim_ms, view.closed)
                 calls += pages
                 if view.target is not None and reached is Reached.END:
                     reached = Reached.TIP  # it was open when the target was fixed
-                search.take(_until(page, view.target), reached, asked_ms)
+                search.take(_until(page, view.target), reached)
                 landing = page
         except TransientServiceError as error:
             self._fail(error)
@@ -146,7 +165,7 @@ class ShardWatch:
         """The batch ends at `end`: the next plan starts there."""
         self.place = end.place
         position = end.place.position
-        self.read_until_ms = _later(self.read_until_ms, end.place.read_until_ms)
+        self.read_until_ms = later(self.read_until_ms, end.place.read_until_ms)
         if isinstance(position, ShardEnd):
             self._unread = []
             return
@@ -166,13 +185,12 @@ class ShardWatch:
             return 0
         return max(0, now_ms - self.read_until_ms) if self.read_until_ms is not None else 0
 
-    def _look(self, at_ms: int, closed: bool) -> tuple[RecordsPage, Reached, int | None, int]:
+    def _look(self, at_ms: int, closed: bool) -> tuple[RecordsPage, Reached, int]:
         start = IteratorStart.at_timestamp(at_ms)
         iterator = self._client.get_shard_iterator(self.shard_id, start)
         pages = 0
         while True:
             pages += 1
-            asked_ms = self._client.service_clock.now_ms()
             page = self._client.get_records(self.shard_id, iterator, PROBE_LIMIT)
             if page.records or page.next_iterator is None or page.millis_behind == 0:
                 break
@@ -184,7 +202,7 @@ class ShardWatch:
             reached = Reached.END if ended else Reached.MORE
         else:
             reached = Reached.TIP if page.millis_behind == 0 else Reached.MORE
-        return page, reached, asked_ms, pages
+        return page, reached, pages
 
     def _reopen(self) -> None:
         """Read on from the cursor's place by a new iterator; until then nothing is known."""
@@ -207,7 +225,3 @@ def _until(page: RecordsPage, target: SeenRecord | None) -> list[SeenRecord]:
     if target is None:
         return records
     return [r for r in records if r.sequence_number <= target.sequence_number]
-
-
-def _later(one_ms: int | None, other_ms: int | None) -> int | None:
-    return max((t for t in (one_ms, other_ms) if t is not None), default=None)

@@ -48,6 +48,10 @@ _AGGREGATED = b"\xf3\x89\x9a\xc2"
 Result = TypeVar("Result")
 
 
+class ReadCancelledError(Exception):
+    """The task is over; never leaves `reading`."""
+
+
 class ShardReader:
     """One range; used once, by one thread."""
 
@@ -58,14 +62,17 @@ class ShardReader:
         shard_range: ShardRange,
         max_bytes_per_s: int,
         on_loss: Callable[[Loss], None],
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`on_loss` raises, or returns to go on with what is left."""
+        """`on_loss` raises, or returns to go on with what is left. `is_cancelled`: nobody wants the
+        records any more; `read` then raises `ReadCancelledError`."""
         self.shard_range = shard_range
         self._client = connection.client
         self._clock = connection.clock
         self._guard = guard
         self._max_bytes_per_s = max_bytes_per_s
         self._on_loss = on_loss
+        self._is_cancelled = is_cancelled
         self._shard_id = shard_range.shard_id
         self._read = shard_range.start
         self._cursor = self._new_cursor(shard_range.first_record)
@@ -85,7 +92,7 @@ class ShardReader:
             try:
                 page = self._patiently(lambda: self._cursor.next_page(PAGE_LIMIT))
             except ResourceNotFoundError as error:
-                self._guard.check()
+                self._patiently(self._guard.check)  # raises if the stream is another or gone
                 self._lose(f"the shard no longer exists ({error})")
                 return
             records = page.records
@@ -96,6 +103,9 @@ class ShardReader:
                     records = records[: bisect_right(records, last, key=_number)]
                     if records:
                         yield records
+                    if not records or records[-1].sequence_number != last:
+                        # An end is always a record: it was there when the batch was planned.
+                        self._lose("the records of a planned batch have been trimmed")
                     return
                 yield records
                 self._read = replace(
@@ -142,12 +152,18 @@ class ShardReader:
                 page = self._client.get_records(self._shard_id, iterator, 1)
                 if page.records:
                     return page.records[0].sequence_number
+                if page.next_iterator is None and not page.has_child_shards:
+                    raise TransientServiceError("an empty page that is neither tip nor end")
                 if page.next_iterator is None or page.millis_behind == 0:
                     return None
                 iterator = page.next_iterator
                 self._clock.sleep(_CALL_PERIOD_S)
 
-        number = self._patiently(oldest)
+        try:
+            number = self._patiently(oldest)
+        except ResourceNotFoundError:
+            self._patiently(self._guard.check)
+            return True
         return number is None or number > last
 
     def _lose(self, reason: str) -> None:
@@ -168,6 +184,8 @@ class ShardReader:
         warned_at: float | None = None
         while True:
             self._clock.sleep(self._next_call - self._clock.monotonic())
+            if self._is_cancelled():
+                raise ReadCancelledError
             try:
                 return call()
             except (TransientServiceError, ExpiredIteratorError) as error:

@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
-from kinesis_source.core.loss import Loss, way_out
+from kinesis_source.core.loss import loss_policy
 from kinesis_source.core.ranges import ShardRange
 from kinesis_source.core.shards import StreamIdentity
-from kinesis_source.errors import DataLossError
 from kinesis_source.options import Options
 from kinesis_source.reading.arrow import to_record_batches
-from kinesis_source.reading.shard_reader import ShardReader
+from kinesis_source.reading.shard_reader import ReadCancelledError, ShardReader
 
 logger = logging.getLogger(__name__)
 
@@ -40,14 +39,10 @@ def read_ranges(
     `identity`, `retention_ms`: of the stream when the batch was planned. Closes `connection`.
     """
     guard = StreamGuard(connection.client, identity, retention_ms)
-
-    def on_loss(loss: Loss) -> None:
-        if options.fail_on_data_loss:
-            raise DataLossError(f"{loss.describe()}. {way_out(True)}")
-        logger.warning("%s. %s", loss.describe(), way_out(False))
-
+    on_loss = loss_policy(options.fail_on_data_loss, logger)
+    over = threading.Event()
     readers = [
-        ShardReader(connection, guard, shard_range, options.max_fetch_rate, on_loss)
+        ShardReader(connection, guard, shard_range, options.max_fetch_rate, on_loss, over.is_set)
         for shard_range in ranges
     ]
     try:
@@ -55,8 +50,10 @@ def read_ranges(
             for reader in readers:
                 yield from _batches(reader, options.stream_name)
         else:
-            yield from _Prefetch(readers, options.stream_name, connection.threads).batches()
+            prefetch = _Prefetch(readers, options.stream_name, connection.threads, over)
+            yield from prefetch.batches()
     finally:
+        over.set()
         connection.close()
 
 
@@ -68,8 +65,12 @@ def _batches(reader: ShardReader, stream: str) -> Iterator[pa.RecordBatch]:
 class _Prefetch:
     """Threads that read shards into one queue; a thread takes the next shard when one is done."""
 
-    def __init__(self, readers: Sequence[ShardReader], stream: str, threads: int) -> None:
+    def __init__(
+        self, readers: Sequence[ShardReader], stream: str, threads: int, over: threading.Event
+    ) -> None:
+        """`over`: set here or by the caller when nobody takes batches any more."""
         self._stream = stream
+        self._over = over
         self._readers: queue.SimpleQueue[ShardReader] = queue.SimpleQueue()
         for reader in readers:
             self._readers.put(reader)
@@ -77,7 +78,6 @@ class _Prefetch:
         self._ready: queue.SimpleQueue[pa.RecordBatch | BaseException | None] = queue.SimpleQueue()
         self._room = threading.Condition()
         self._buffered = 0
-        self._stopped = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for number in range(self._threads):
@@ -95,13 +95,13 @@ class _Prefetch:
                     yield item
                     self._release(item.nbytes)
         finally:
+            self._over.set()
             with self._room:
-                self._stopped = True
                 self._room.notify_all()
 
     def _work(self) -> None:
         try:
-            while not self._stopped:
+            while not self._over.is_set():
                 try:
                     reader = self._readers.get_nowait()
                 except queue.Empty:
@@ -111,6 +111,8 @@ class _Prefetch:
                         return
                     self._ready.put(batch)
             self._ready.put(None)
+        except ReadCancelledError:
+            return
         except BaseException as error:
             self._ready.put(error)
 
@@ -119,10 +121,14 @@ class _Prefetch:
         once the task is over."""
         with self._room:
             self._room.wait_for(
-                lambda: self._stopped or not self._buffered or self._buffered + size <= BUFFER_BYTES
+                lambda: (
+                    self._over.is_set()
+                    or not self._buffered
+                    or self._buffered + size <= BUFFER_BYTES
+                )
             )
             self._buffered += size
-            return not self._stopped
+            return not self._over.is_set()
 
     def _release(self, size: int) -> None:
         with self._room:
