@@ -1,0 +1,34 @@
+"""`python -m kinesis_source.testing`: the local stream as a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+
+from kinesis_source.testing.local import LocalKinesis
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m kinesis_source.testing",
+        description="Serve an in-memory Kinesis over HTTP until interrupted.",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", type=int, default=0, help="0 (default) takes a free port")
+    parser.add_argument("--stream", action="append", default=[], help="create it; may be repeated")
+    parser.add_argument("--shards", type=int, default=1, help="of each stream")
+    parser.add_argument("--quotas", action="store_true", help="enforce the service's quotas")
+    arguments = parser.parse_args()
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    with LocalKinesis(quotas=arguments.quotas, host=arguments.host, port=arguments.port) as kinesis:
+        for name in arguments.stream:
+            kinesis.create_stream(name, arguments.shards)
+        print(kinesis.endpoint_url, flush=True)
+        ended.wait()
+
+
+if __name__ == "__main__":
+    main()
