@@ -14,6 +14,9 @@ Both the planner's probes and the tasks read through `ShardCursor`. Its rules:
   returns is believed if the record of the place is still there, since trimming goes in order. The
   retention period may be lowered at any time, to a day at the least: so this holds for every place
   that is older than that.
+* AT_TIMESTAMP means the first record with that arrival time. An iterator that has stood at the tip
+  would also return what arrives later with an earlier time, and a task's new iterator would not:
+  so the first records are taken from a new one.
 * The end of a shard is a complete answer without NextShardIterator that carries ChildShards or,
   without them, a second iterator after the last record that also ends.
 * Only MillisBehindLatest 0 is the tip; an empty page is not.
@@ -111,6 +114,7 @@ class ShardCursor:
         self._unproven: _Proof | None = None
         self._empty_pages = 0
         self._odd_ends = 0
+        self._stood_at_tip = False
         self._pages_to_confirm_end = 0
         self._ended = False
 
@@ -269,6 +273,9 @@ class ShardCursor:
                 return None
             case _Proof.AFTER if walking:
                 return self._walk_on(page, asked_ms)
+            case None if first is not None and self._read is None and self._stood_at_tip:
+                self._iterator, self._stood_at_tip = None, False
+                return None
             case None if self._may_have_skipped(page):
                 self._doubt()
                 return None
@@ -320,6 +327,7 @@ class ShardCursor:
             remaining = 0 if records else max(0, self._pages_to_confirm_end - 1)
             self._pages_to_confirm_end = remaining
             reached = Reached.TIP if page.millis_behind == 0 else Reached.MORE
+            self._stood_at_tip = reached is Reached.TIP
         elif page.has_child_shards or (
             self._pages_to_confirm_end and not records and page.millis_behind == 0
         ):

@@ -12,6 +12,7 @@ process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -126,11 +127,16 @@ def resolve_region(options: Options) -> str:
 
 
 def _region(options: Options, session: Session) -> str:
-    region: str | None = options.region or session.get_config_variable("region")
+    region: str | None = (
+        options.region
+        or session.get_config_variable("region")
+        # Set in place of AWS_DEFAULT_REGION by Lambda, EMR and EKS; the SDK does not read it.
+        or os.environ.get("AWS_REGION")
+    )
     if region is None:
         raise CredentialsError(
             "no AWS region: neither the options nor this machine's AWS configuration name one. "
-            "Set the option region, or AWS_DEFAULT_REGION where the driver runs"
+            "Set the option region, or AWS_REGION where the driver runs"
         )
     return region
 

@@ -3,7 +3,8 @@
 A start is a *cut*: shards that cover the hash-key space once, so that every record after it
 descends through them. If a listing gives no such cut it is not whole, and is asked for again.
 
-`TRIM_HORIZON`   the oldest listed generation, at what is left when it is read
+`TRIM_HORIZON`   the oldest listed generation, at what is left when it is read; the service must
+                 have said that its parents do not exist, for a listing may hide one
 `LATEST`         the shards without listed children, at the service's time
 `AT_TIMESTAMP`   the shards open at that instant less those that descend from another of them;
                  a time before the retention period is TRIM_HORIZON
@@ -89,7 +90,7 @@ def resolve_starts(
     lineage = Lineage(listing)
     if not isinstance(start, PerShard) or not start.shards:
         default = start.default if isinstance(start, PerShard) else start
-        cut = _default_cut(default, lineage, open_at, time)
+        cut = _default_cut(default, lineage, open_at, expired, time)
         if not tiles(listing[i].hash_keys for i in cut):
             _check_gaps(lineage, expired, "the starting shards do not tile the hash-key space")
         return cut
@@ -97,7 +98,7 @@ def resolve_starts(
     named = {i: _named_start(i, value, listing, time) for i, value in start.shards.items()}
     related = lineage.ancestors(named) | lineage.descendants(named) | set(named)
     unrelated = Lineage({i: s for i, s in listing.items() if i not in related})
-    cut = _default_cut(start.default, unrelated, open_at, time)
+    cut = _default_cut(start.default, unrelated, open_at, expired, time, related)
     ranges = [listing[i].hash_keys for i in (*cut, *named)]
     if not covers(ranges, WHOLE_KEY_SPACE):
         _check_gaps(lineage, expired, "the starting shards do not cover the hash-key space")
@@ -105,19 +106,27 @@ def resolve_starts(
 
 
 def _default_cut(
-    start: ShardStart, lineage: Lineage, open_at: Collection[str], time: ServiceTime
+    start: ShardStart,
+    lineage: Lineage,
+    open_at: Collection[str],
+    expired: Collection[str],
+    time: ServiceTime,
+    excluded: Collection[str] = (),
 ) -> dict[str, TrackedShard]:
+    """The cut among the shards of `lineage`, to which those `excluded` do not belong."""
     if isinstance(start, AtTimestamp) and start.timestamp_ms > time.horizon_ms:
         ids = [i for i in open_at if i in lineage.shards]
         below = lineage.descendants(ids)
         return {i: _tracked(start, time) for i in ids if i not in below}
     if isinstance(start, Latest):
         return {s.shard_id: _tracked(start, time) for s in lineage.leaves()}
-    return {
-        s.shard_id: _tracked(start, time)
-        for s in lineage.shards.values()
-        if not any(p in lineage.shards for p in s.parent_ids)
-    }
+    roots = [
+        s for s in lineage.shards.values() if not any(p in lineage.shards for p in s.parent_ids)
+    ]
+    unlisted = {p for s in roots for p in s.parent_ids if p not in excluded} - set(expired)
+    if unlisted:
+        raise IncompleteListingError("older shards may be hidden", unlisted)
+    return {s.shard_id: _tracked(start, time) for s in roots}
 
 
 def _named_start(

@@ -85,7 +85,7 @@ def _value_of(spec: OptionSpec, text: str | None) -> Any:
         return spec.parse(text)
     except ValueError as error:
         # A URL may hold a password before the @.
-        shown = "***" if spec.parse is parse_secret else re.sub("//[^/]*@", "//***@", text)
+        shown = "***" if spec.parse is parse_secret else re.sub("//.*@", "//***@", text)
         raise OptionError(f"option {spec.name}: found {shown!r}; {error}") from None
 
 

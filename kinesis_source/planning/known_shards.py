@@ -29,6 +29,7 @@ class KnownShards:
     """The merged listing (`lineage`) and the shards known to be `expired`."""
 
     def __init__(self, connection: Connection, guard: StreamGuard, interval_ms: int) -> None:
+        self._connection = connection
         self._client = connection.client
         self._clock = connection.clock
         self._guard = guard
@@ -75,19 +76,25 @@ class KnownShards:
     def ask(self, shard_ids: Iterable[str]) -> bool:
         """Ask the service whether shards still exist, each once a listing. True if it called one
         of them expired."""
-        found = False
-        for shard_id in sorted(set(shard_ids) - self.expired - self._asked):
-            try:
-                self._client.get_shard_iterator(shard_id, IteratorStart.trim_horizon())
-            except ResourceNotFoundError:
-                self._guard.check()  # the shard, not the stream
-                self.expired.add(shard_id)
-                found = True
-            except TransientServiceError as error:
-                logger.debug("could not ask for %s: %s", shard_id, error)
-                continue
-            self._asked.add(shard_id)
-        return found
+        to_ask = sorted(set(shard_ids) - self.expired - self._asked)
+        exists = dict(zip(to_ask, self._connection.map(self._exists, to_ask), strict=True))
+        self._asked.update(i for i, answer in exists.items() if answer is not None)
+        gone = {i for i, answer in exists.items() if answer is False}
+        if gone:
+            self._guard.check()  # the shards, not the stream
+            self.expired |= gone
+        return bool(gone)
+
+    def _exists(self, shard_id: str) -> bool | None:
+        """None if the service gave no answer."""
+        try:
+            self._client.get_shard_iterator(shard_id, IteratorStart.trim_horizon())
+        except ResourceNotFoundError:
+            return False
+        except TransientServiceError as error:
+            logger.debug("could not ask for %s: %s", shard_id, error)
+            return None
+        return True
 
     def expect_news(self, expected: bool) -> None:
         """Whether the listing is known to lag behind; while it does it is asked for more often."""

@@ -77,8 +77,8 @@ class StreamPlanner:
             except TransientServiceError as error:
                 self._warn_of_outage(error, fresh=True)
                 self._clock.sleep(_LONGEST_WAIT_S)
-            except ResourceNotFoundError:
-                self._guard.check()  # says so if the stream itself is gone
+            except ResourceNotFoundError as error:
+                self._doubt_stream(error)
                 self._clock.sleep(_LONGEST_WAIT_S)
 
     def latest_offset(
@@ -132,8 +132,7 @@ class StreamPlanner:
         except IncompleteListingError as error:
             self._warnings.warn("ListShards", f"not whole, asking again: {error}")
         except ResourceNotFoundError as error:
-            self._guard.check()  # says so if the stream itself is gone
-            self._warnings.warn(error.operation, f"will try again: {error}")
+            self._doubt_stream(error)
         else:
             self._next_plan = began + self._options.min_fetch_period_ms / 1000
             self.lag = Lag(self._batches.millis_behind(now_ms))
@@ -218,6 +217,14 @@ class StreamPlanner:
             if self._checked_at is None:
                 raise
         self._checked_at = now
+
+    def _doubt_stream(self, refusal: ResourceNotFoundError) -> None:
+        """The service did not find something: raises if it is the stream itself."""
+        try:
+            self._guard.check()
+        except TransientServiceError as error:
+            logger.debug("whether the stream exists is asked again later: %s", error)
+        self._warnings.warn(refusal.operation, f"will try again: {refusal}")
 
     def _service_now_ms(self) -> int:
         now_ms = self._client.service_clock.now_ms()

@@ -19,9 +19,12 @@ from kinesis_source.core.positions import AfterSequenceNumber, ShardEnd
 from kinesis_source.core.probes import Reached, SeenRecord, ShardView
 from kinesis_source.errors import ResourceNotFoundError, ServiceError, TransientServiceError
 
-#: Records asked for in a probe: a quiet shard's news in one call, and little read twice on a busy
-#: one. With records of 1 KB it is 5 % of a shard's second.
-PROBE_LIMIT = 100
+#: Records asked for in one probe: a quiet shard's news in one call, and little read twice on a busy
+#: one. A page of large records would use up seconds of a shard's 2 MB/s, so once the size of its
+#: records is known, no more are asked for than come to `_PROBE_BYTES`.
+_FIRST_PROBE_LIMIT = 10
+_PROBE_LIMIT = 100
+_PROBE_BYTES = 512 << 10
 #: Pages of one probe. An empty page before the tip is followed, and the next plan goes on from
 #: there.
 PROBE_PAGES = 4
@@ -62,6 +65,7 @@ class ShardWatch:
         self._cursor = ShardCursor(self._client, guard, shard_id, place, on_loss)
         self._unread: list[SeenRecord] = []
         self._reached = Reached.MORE
+        self._limit = _FIRST_PROBE_LIMIT
         #: When the last page at the tip was asked for, and a time when the tip was surely open.
         self._tip_ms: int | None = None
         self._open_until_ms: int | None = None
@@ -97,8 +101,12 @@ class ShardWatch:
 
     def _look_further(self, closed: bool) -> bool:
         """Take in one page. True if the next one should be looked at too."""
-        page = self._cursor.next_page(PROBE_LIMIT)
-        self._unread += [seen(r) for r in page.records]
+        page = self._cursor.next_page(self._limit)
+        records = [seen(r) for r in page.records]
+        self._unread += records
+        if records:
+            mean_size = 1 + sum(r.size_bytes for r in records) // len(records)
+            self._limit = max(1, min(_PROBE_LIMIT, _PROBE_BYTES // mean_size))
         self._reached = page.reached
         self.doubts_end = page.reached is Reached.END and not (closed or page.has_child_shards)
         if self.doubts_end:
@@ -191,7 +199,7 @@ class ShardWatch:
         pages = 0
         while True:
             pages += 1
-            page = self._client.get_records(self.shard_id, iterator, PROBE_LIMIT)
+            page = self._client.get_records(self.shard_id, iterator, self._limit)
             if page.records or page.next_iterator is None or page.millis_behind == 0:
                 break
             if pages == _JUMP_PAGES:

@@ -40,7 +40,11 @@ _CALL_PERIOD_S = 0.25
 _LOOK_PERIOD_S = 1.0
 #: Looks at a range whose end does not come though older records are there, before giving up.
 _LOOKS = 120
+#: How much slower than the quota a shard is read.
+_RATE_MARGIN = 1.03
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 10.0
+#: A wait shorter than this is not worth a warning; a longer one is worth one a minute.
+_PATIENCE_S = 5.0
 _WARNING_PERIOD_S = 60.0
 #: The first bytes of a record that holds several, as the Kinesis Producer Library aggregates them.
 _AGGREGATED = b"\xf3\x89\x9a\xc2"
@@ -97,7 +101,7 @@ class ShardReader:
                 return
             records = page.records
             if records:
-                self._keep_pace(sum(len(r.Data) for r in records))
+                self._keep_pace(records)
                 self._warn_of_aggregates(records)
                 if last is not None and records[-1].sequence_number >= last:
                     records = records[: bisect_right(records, last, key=_number)]
@@ -115,7 +119,7 @@ class ShardReader:
                 )
                 looks = 0
             else:
-                self._keep_pace(0)
+                self._keep_pace([])
             if page.reached is Reached.END and last is None:
                 return
             if page.reached is not Reached.MORE:
@@ -181,7 +185,7 @@ class ShardReader:
     def _patiently(self, call: Callable[[], Result]) -> Result:
         """`call`, again and again while it fails for a while only."""
         backoff_s = _FIRST_BACKOFF_S
-        warned_at: float | None = None
+        warn_at = self._clock.monotonic() + _PATIENCE_S
         while True:
             self._clock.sleep(self._next_call - self._clock.monotonic())
             if self._is_cancelled():
@@ -190,15 +194,17 @@ class ShardReader:
                 return call()
             except (TransientServiceError, ExpiredIteratorError) as error:
                 now = self._clock.monotonic()
-                if warned_at is None or now - warned_at >= _WARNING_PERIOD_S:
+                if now >= warn_at:
                     logger.warning("%s: waiting to read on: %s", self._shard_id, error)
-                    warned_at = now
+                    warn_at = now + _WARNING_PERIOD_S
                 self._next_call = now + backoff_s
                 backoff_s = min(2 * backoff_s, _LONGEST_BACKOFF_S)
 
-    def _keep_pace(self, size: int) -> None:
-        """The next call waits until the service's quotas and `maxFetchRate` allow it."""
-        wait_s = max(_CALL_PERIOD_S, size / self._max_bytes_per_s)
+    def _keep_pace(self, records: list[Record]) -> None:
+        """The next call waits until the service's quotas and `maxFetchRate` allow it. Keys count
+        like data; a little is left for what the service may count besides."""
+        size = sum(len(r.Data) + len(r.PartitionKey or "") for r in records)
+        wait_s = max(_CALL_PERIOD_S, _RATE_MARGIN * size / self._max_bytes_per_s)
         self._next_call = self._clock.monotonic() + wait_s
 
     def _warn_of_aggregates(self, records: list[Record]) -> None:

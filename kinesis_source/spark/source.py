@@ -52,9 +52,10 @@ class KinesisDataSource(DataSource):
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> KinesisStreamReader:
+        problem = None
         if schema != SCHEMA:
-            raise OptionError(
+            problem = OptionError(
                 f"found the schema {schema.simpleString()}; the columns of a Kinesis stream are "
                 f"fixed: {SCHEMA.simpleString()}. Leave out .schema(…) and select what you need"
             )
-        return KinesisStreamReader(self._parsed, self.connect)
+        return KinesisStreamReader(self._parsed, self.connect, problem)

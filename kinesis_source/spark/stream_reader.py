@@ -22,7 +22,7 @@ from kinesis_source.aws.session import Connection, resolve_region
 from kinesis_source.core.horizon import UNLIMITED, Limits
 from kinesis_source.core.offset import INITIAL_OFFSET, Offset, parse_offset, serialize_offset
 from kinesis_source.core.ranges import pack_ranges
-from kinesis_source.errors import OffsetFormatError
+from kinesis_source.errors import KinesisSourceError, OffsetFormatError
 from kinesis_source.options import Options
 from kinesis_source.planning.planner import StreamPlanner
 from kinesis_source.reading.task import THREADS as READING_THREADS
@@ -37,7 +37,15 @@ class KinesisStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Picklable and without I/O until a method is called; see `kinesis_source.spark.source` for
     which process calls which method."""
 
-    def __init__(self, options: Options, connect: Callable[..., Connection]) -> None:
+    def __init__(
+        self,
+        options: Options,
+        connect: Callable[..., Connection],
+        problem: KinesisSourceError | None = None,
+    ) -> None:
+        """`problem`: why the query cannot start. It is raised by the first method that plans: an
+        error of the constructor would be hidden behind one of Spark's own."""
+        self._problem = problem
         self._options = options
         self._connect = connect
         self._connection: Connection | None = None
@@ -92,6 +100,8 @@ class KinesisStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connection.close()
 
     def _stream_planner(self) -> StreamPlanner:
+        if self._problem is not None:
+            raise self._problem
         if self._planner is None:
             _log_to_stderr()
             self._connection = self._connect(self._options, "driver", threads=PLANNING_THREADS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 #: 2026-01-01T00:00:00Z. Late enough to give 56-digit sequence numbers, and a whole second.
@@ -28,7 +29,7 @@ class ManualClock:
     def sleep(self, seconds: float) -> None:
         if seconds > 0:
             with self._lock:
-                self._now_us += round(seconds * 1_000_000)
+                self._now_us += math.ceil(seconds * 1_000_000)
 
     def advance(self, ms: int) -> None:
         """Move on by `ms` milliseconds (not negative)."""

@@ -29,6 +29,7 @@ def aws_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         "AWS_SECRET_ACCESS_KEY",
         "AWS_SESSION_TOKEN",
         "AWS_DEFAULT_REGION",
+        "AWS_REGION",
         "AWS_PROFILE",
         "AWS_DEFAULT_PROFILE",
         "AWS_ENDPOINT_URL",
@@ -86,7 +87,7 @@ class TestRegion:
         assert resolve_region(parse()) == "us-west-2"
 
     def test_without_any_the_error_says_what_to_set(self) -> None:
-        with pytest.raises(CredentialsError, match=r"option region.*AWS_DEFAULT_REGION"):
+        with pytest.raises(CredentialsError, match=r"option region.*AWS_REGION"):
             resolve_region(parse())
         with pytest.raises(CredentialsError, match="option region"):
             connect(parse(**KEYS), "driver")
