@@ -10,10 +10,11 @@ Both the planner's probes and the tasks read through `ShardCursor`. Its rules:
   oldest record left decides: at or before the position, nothing was trimmed; past it, the
   position was trimmed, and reading goes on from there. Whether that is loss is decided by the
   read-until time alone.
-* A kept iterator whose place has come to the horizon may have been carried over a gap. What it
-  returns is believed if the record of the place is still there, since trimming goes in order. The
-  retention period may be lowered at any time, to a day at the least: so this holds for every place
-  that is older than that.
+* A kept iterator whose place has come to the horizon may have been carried over a gap: so it is
+  opened again at the place, and where it was walking over empty pages, what it then returns is
+  believed if the record of the place is still there, since trimming goes in order. The retention
+  period may be lowered at any time, to a day at the least: this holds for all places older than
+  that.
 * AT_TIMESTAMP means the first record with that arrival time. An iterator that has stood at the tip
   would also return what arrives later with an earlier time, and a task's new iterator would not:
   so the first records are taken from a new one.
@@ -115,6 +116,8 @@ class ShardCursor:
         self._empty_pages = 0
         self._odd_ends = 0
         self._stood_at_tip = False
+        self._has_moved = False  # the last page had records past the place
+        self._held_page: RecordsPage | None = None  # fetched, and still to be believed
         self._pages_to_confirm_end = 0
         self._ended = False
 
@@ -134,15 +137,16 @@ class ShardCursor:
         for _ in range(_OPENINGS):
             if self._ended:
                 return CursorPage([], Reached.END, self._client.service_clock.now_ms())
-            if self._iterator is not None:
-                self._heed_age_of_start()
+            self._heed_age()
             asked_ms = self._client.service_clock.now_ms()
             try:
                 if self._iterator is None:
                     self._open()
                     self._heed_age_of_start()
                 assert self._iterator is not None
-                page = self._client.get_records(self.shard_id, self._iterator, limit)
+                page = self._held_page or self._client.get_records(
+                    self.shard_id, self._iterator, limit
+                )
                 delivered = self._take(page, asked_ms)
             except ExpiredIteratorError:
                 self._iterator = None
@@ -205,13 +209,25 @@ class ShardCursor:
         enough to have been trimmed since it was proven, and is no longer there."""
         if not page.records or self._read is None or not self._is_older_than(LEAST_RETENTION_MS):
             return False
+        # If the service refuses for now, the page is kept: to fetch it again would use up as much
+        # of the shard's rate as there is.
+        self._held_page = page
         start = IteratorStart.at_sequence_number(self._read)
         try:
             iterator = self._client.get_shard_iterator(self.shard_id, start)
             records = self._client.get_records(self.shard_id, iterator, 1).records
         except InvalidArgumentError:
-            return True
+            records = []
+        self._held_page = None
         return not records or records[0].sequence_number != self._read
+
+    def _heed_age(self) -> None:
+        """Before a page: a kept iterator whose place may be at the horizon proves it anew."""
+        if self._opens_at is None:
+            if self._iterator is not None:
+                self._heed_age_of_start()
+        elif self._has_moved and self._is_older_than(LEAST_RETENTION_MS):
+            self._iterator, self._has_moved = None, False
 
     def _heed_age_of_start(self) -> None:
         """A place without a record has nothing to prove itself by: its read-until time decides."""
@@ -273,7 +289,7 @@ class ShardCursor:
                 return None
             case _Proof.AFTER if walking:
                 return self._walk_on(page, asked_ms)
-            case None if first is not None and self._read is None and self._stood_at_tip:
+            case None if first is not None and self._stood_at_tip and self._starts_by_time:
                 self._iterator, self._stood_at_tip = None, False
                 return None
             case None if self._may_have_skipped(page):
@@ -281,6 +297,10 @@ class ShardCursor:
                 return None
         self._unproven = None
         return self._deliver(page, asked_ms)
+
+    @property
+    def _starts_by_time(self) -> bool:
+        return self._read is None and isinstance(self._start, AtTimestamp)
 
     def _is_odd_end(self, page: RecordsPage) -> bool:
         """An empty page that is neither the tip nor surely the end, and has not come often."""
@@ -319,6 +339,7 @@ class ShardCursor:
         records = _after(page.records, self._read)
         if self._hint is not None:
             records = [r for r in records if r.sequence_number >= self._hint]
+        self._has_moved = bool(records)
         if records:
             self._check_first(records[0])
             self._advance(records[-1])

@@ -120,6 +120,8 @@ def resolve_region(options: Options) -> str:
 
     For the driver, which passes the result to the executors: they may be configured otherwise.
     """
+    if options.region is not None:
+        return options.region
     try:
         return _region(options, _session(options))
     except BotoCoreError as error:

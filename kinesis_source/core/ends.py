@@ -133,7 +133,7 @@ class JumpSearch:
             return
         self.landed = True
         self.end = end_at(self._view, last)
-        if len(taken) == len(records):
+        if self.empty_from_ms is not None and last.arrival_ms >= self.empty_from_ms:
             self.empty_from_ms = None
 
     def _aim(self, at_ms: int) -> int | None:

@@ -136,6 +136,9 @@ def plan_entries(lineage: Lineage, tracked: Tracked, expired: Collection[str]) -
             # Either older shards than this one, which expire before its parents did, or younger
             # ones, and then this one was read long ago.
             to_ask.update(strangers)
+        else:
+            # It is older than what is being read, or has expired since it was listed.
+            to_ask.add(shard.shard_id)
     return Entries(entering, frozenset(to_ask))
 
 

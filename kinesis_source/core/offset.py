@@ -70,7 +70,7 @@ def parse_offset(value: object) -> Offset | InitialOffset:
     if not isinstance(value, dict):
         raise OffsetFormatError(f"an offset must be a JSON object, found {value!r}")
     version = value.get("v")
-    if isinstance(version, bool) or version != OFFSET_VERSION:
+    if type(version) is not int or version != OFFSET_VERSION:
         raise OffsetFormatError(
             f"found an offset of version {version!r}; this release reads version {OFFSET_VERSION}. "
             "If a newer release wrote the checkpoint, run that release or a later one"
@@ -97,8 +97,9 @@ def _serialize_shards(shards: Mapping[str, TrackedShard]) -> dict[str, list[str 
 
 def _parse_stream(value: object) -> StreamIdentity:
     match value:
-        case {"arn": str(arn), "createdMs": int(created), **rest} if not rest:
-            return StreamIdentity(arn, created)
+        case {"arn": str(arn), "createdMs": int(created), **rest}:
+            if not rest and not isinstance(created, bool):
+                return StreamIdentity(arn, created)
     raise OffsetFormatError(
         f"found the stream {value!r}; expected an object with 'arn' and 'createdMs'"
     )
@@ -115,9 +116,16 @@ def _parse_shards(field: str, value: object) -> dict[str, TrackedShard]:
 def _parse_shard(shard_id: str, entry: object) -> TrackedShard:
     match entry:
         case [position, None]:
-            return TrackedShard(parse_position(position))
+            return TrackedShard(_parse_position(shard_id, position))
         case [position, int(read_until)] if not isinstance(read_until, bool):
-            return TrackedShard(parse_position(position), read_until)
+            return TrackedShard(_parse_position(shard_id, position), read_until)
     raise OffsetFormatError(
         f"found {entry!r} for {shard_id}; expected [position, read-until milliseconds or null]"
     )
+
+
+def _parse_position(shard_id: str, text: object) -> Position:
+    try:
+        return parse_position(text)
+    except OffsetFormatError as error:
+        raise OffsetFormatError(f"{shard_id}: {error}") from None

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kinesis_source.core.hashkeys import WHOLE_KEY_SPACE, covers, tiles
+from kinesis_source.core.hashkeys import tiles
 from kinesis_source.core.lineage import Lineage
 from kinesis_source.core.offset import TrackedShard
 from kinesis_source.core.positions import (
@@ -88,20 +88,20 @@ def resolve_starts(
     Raises `IncompleteListingError`, and `OptionError` for a map that cannot be met.
     """
     lineage = Lineage(listing)
+    default = start.default if isinstance(start, PerShard) else start
+    cut = _default_cut(default, lineage, open_at, expired, time)
+    if not tiles(listing[i].hash_keys for i in cut):
+        _check_gaps(lineage, cut, expired)
     if not isinstance(start, PerShard) or not start.shards:
-        default = start.default if isinstance(start, PerShard) else start
-        cut = _default_cut(default, lineage, open_at, expired, time)
-        if not tiles(listing[i].hash_keys for i in cut):
-            _check_gaps(lineage, expired, "the starting shards do not tile the hash-key space")
         return cut
 
+    unlisted = _unlisted_parents(lineage) - set(expired)
+    if unlisted:
+        raise IncompleteListingError("which shards descend from which is not known", unlisted)
     named = {i: _named_start(i, value, listing, time) for i, value in start.shards.items()}
     related = lineage.ancestors(named) | lineage.descendants(named) | set(named)
     unrelated = Lineage({i: s for i, s in listing.items() if i not in related})
-    cut = _default_cut(start.default, unrelated, open_at, expired, time, related)
-    ranges = [listing[i].hash_keys for i in (*cut, *named)]
-    if not covers(ranges, WHOLE_KEY_SPACE):
-        _check_gaps(lineage, expired, "the starting shards do not cover the hash-key space")
+    cut = _default_cut(default, unrelated, set(open_at) - related, {*expired, *related}, time)
     return {**cut, **named}
 
 
@@ -109,23 +109,24 @@ def _default_cut(
     start: ShardStart,
     lineage: Lineage,
     open_at: Collection[str],
-    expired: Collection[str],
+    gone: Collection[str],
     time: ServiceTime,
-    excluded: Collection[str] = (),
 ) -> dict[str, TrackedShard]:
-    """The cut among the shards of `lineage`, to which those `excluded` do not belong."""
+    """The cut of all shards in `lineage`. `gone`: parents that need not be listed."""
     if isinstance(start, AtTimestamp) and start.timestamp_ms > time.horizon_ms:
-        ids = [i for i in open_at if i in lineage.shards]
-        below = lineage.descendants(ids)
-        return {i: _tracked(start, time) for i in ids if i not in below}
+        unlisted = set(open_at) - set(lineage.shards)
+        if unlisted:
+            raise IncompleteListingError(f"open at that time but not listed: {sorted(unlisted)}")
+        ids = set(open_at) - lineage.descendants(open_at)
+        return {i: _tracked(start, time) for i in ids}
     if isinstance(start, Latest):
         return {s.shard_id: _tracked(start, time) for s in lineage.leaves()}
     roots = [
         s for s in lineage.shards.values() if not any(p in lineage.shards for p in s.parent_ids)
     ]
-    unlisted = {p for s in roots for p in s.parent_ids if p not in excluded} - set(expired)
-    if unlisted:
-        raise IncompleteListingError("older shards may be hidden", unlisted)
+    hidden = {p for s in roots for p in s.parent_ids} - set(gone)
+    if hidden:
+        raise IncompleteListingError("older shards may be hidden", hidden)
     return {s.shard_id: _tracked(start, time) for s in roots}
 
 
@@ -158,10 +159,20 @@ def _tracked(start: ShardStart, time: ServiceTime) -> TrackedShard:
             return TrackedShard(position)
 
 
-def _check_gaps(lineage: Lineage, expired: Collection[str], reason: str) -> None:
-    """Accept a gap only where an ancestor that was there has expired: then every parent that is
-    not listed is known to be gone, and the shards without children are still whole."""
-    unlisted = {p for s in lineage.shards.values() for p in s.parent_ids} - set(lineage.shards)
-    to_ask = unlisted - set(expired)
+def _check_gaps(
+    lineage: Lineage, cut: Mapping[str, TrackedShard], expired: Collection[str]
+) -> None:
+    """Accept a cut with gaps only where it begins with the oldest shards and an ancestor that was
+    there has expired: then every parent that is not listed is known to be gone, and the shards
+    without children are still whole."""
+    reason = "the starting shards do not tile the hash-key space"
+    if not cut or any(not isinstance(s.position, TrimHorizon) for s in cut.values()):
+        raise IncompleteListingError(reason)
+    to_ask = _unlisted_parents(lineage) - set(expired)
     if to_ask or not tiles(s.hash_keys for s in lineage.leaves()):
         raise IncompleteListingError(reason, to_ask)
+
+
+def _unlisted_parents(lineage: Lineage) -> set[str]:
+    parents = {p for s in lineage.shards.values() for p in s.parent_ids}
+    return parents - set(lineage.shards)

@@ -1,0 +1,310 @@
+"""The judge: after every step, is what was committed right? Decided from the true history alone.
+
+Named invariants, each checked incrementally over the committed batches:
+
+* `rows`       each shard's rows, batch after batch, are the ledger's records: the first one where
+               the starting position allows it, then one by one, equal in every column. So nothing
+               is lost, repeated, invented or out of order within a shard.
+* `lineage`    a shard's records come in later batches than those of all its ancestors.
+* `keys`       the records of one partition key come in the order in which they were put.
+* `forward`    positions never go back, and a shard that has left the offset never returns.
+* `ends`       an end is a record that was read, exactly; SHARD_END only for a closed shard with
+               nothing left.
+* `tracked`    no shard but the open ones, those being drained, their direct parents (also of those
+               that have still to enter), and those that were finished by this very batch.
+* `complete`   (at the end) everything that the start promises has been read.
+
+`World` and `AvailableNow` add `progress`, `quiet` and `available now`.
+
+The judge reads the offset's text as KINESIS offsets are documented, and never the connector's
+lineage code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from tests.support.checkpoint import Checkpoint, Row, Sink
+from tests.support.starts import Promise, Start, promise
+from tests.support.truth import Truth
+
+#: Columns of the connector's schema.
+PARTITION_KEY, DATA, STREAM, SHARD_ID, SEQUENCE_NUMBER, ARRIVAL = range(6)
+
+_RANK = {"TRIM_HORIZON": 0, "AT_TIMESTAMP": 1, "AFTER_SEQUENCE_NUMBER": 2, "SHARD_END": 3}
+
+
+class Verdict(AssertionError):
+    """An invariant is broken; the message begins with its name."""
+
+    def __init__(self, invariant: str, message: str) -> None:
+        super().__init__(f"[{invariant}] {message}")
+        self.invariant = invariant
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The instants between which LATEST was pinned, in milliseconds since the epoch.
+
+    `listing_disturbed`: listings did not show all shards meanwhile, so a start may have been
+    resolved on older shards than the true ones: their children then come whole, which is more
+    than was promised but never less.
+    """
+
+    from_ms: int
+    to_ms: int
+    listing_disturbed: bool = False
+
+
+@dataclass
+class ShardRead:
+    """How far the committed batches have read one shard, as indexes into its ledger."""
+
+    first: int
+    next: int
+    first_batch: int
+    last_batch: int
+
+
+@dataclass
+class Judge:
+    """Judges one query on one stream, from batch 0 on."""
+
+    stream: str
+    truth: Truth
+    start: Start
+    checkpoint: Checkpoint
+    sink: Sink
+    reads: dict[str, ShardRead] = field(default_factory=dict)
+    _judged: int = 0
+    _window: Window = Window(0, 0)
+    _key_order: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: -1))
+    _left: set[str] = field(default_factory=set)
+    #: How many records each shard had when the start was resolved.
+    _had: dict[str, int] = field(default_factory=dict)
+    _offset: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def pinned(self, window: Window) -> None:
+        """Batch 0 was logged just now; its start was resolved within `window`."""
+        self._window = window
+        self._had = {shard.shard_id: len(shard.records) for shard in self.truth.shards()}
+
+    def check(self) -> None:
+        """Judge the batches committed since the last call. Raises `Verdict`."""
+        while self.checkpoint.is_committed(self._judged):
+            batch_id = self._judged
+            rows = self.sink.batches[batch_id]
+            by_shard: dict[str, list[Row]] = defaultdict(list)
+            for row in rows:
+                by_shard[str(row[SHARD_ID])].append(row)
+            must, may = self._promises()
+            for shard_id, shard_rows in by_shard.items():
+                self._check_rows(batch_id, shard_id, shard_rows, must, may)
+            self._check_lineage(batch_id, by_shard)
+            self._check_keys(batch_id, by_shard)
+            self._check_offset(batch_id, self.checkpoint.offsets[batch_id], must)
+            self._judged += 1
+
+    def check_complete(self) -> None:
+        """Raises `Verdict` unless all that the start promises has been read."""
+        unread = self.unread()
+        if unread:
+            raise Verdict("complete", f"not read: {unread}; last offset {self._last_offset()}")
+
+    def unread(self) -> dict[str, int]:
+        """Promised records not yet committed, by shard."""
+        must, _ = self._promises()
+        left: dict[str, int] = {}
+        for shard_id, first in must.items():
+            read = self.reads.get(shard_id)
+            count = len(self.truth.shard(shard_id).records) - (read.next if read else first)
+            if count > 0:
+                left[shard_id] = count
+        return left
+
+    def read_up_to(self, shard_id: str) -> int:
+        """Index in the ledger up to which the shard was read; 0 if nothing was."""
+        read = self.reads.get(shard_id)
+        return read.next if read else 0
+
+    def must_read_from(self) -> Promise:
+        return self._promises()[0]
+
+    def _promises(self) -> tuple[Promise, Promise]:
+        must = promise(self.start, self.truth, self._window.to_ms)
+        if self._window.listing_disturbed:
+            return must, {shard.shard_id: 0 for shard in self.truth.shards()}
+        may = promise(self.start, self.truth, self._window.from_ms)
+        # A record put later but with an arrival time before the start is read by an iterator
+        # opened earlier, and not by one opened later: both are right.
+        return must, {i: min(first, self._had.get(i, 0)) for i, first in may.items()}
+
+    def _check_rows(
+        self, batch_id: int, shard_id: str, rows: list[Row], must: Promise, may: Promise
+    ) -> None:
+        records = self.truth.shard(shard_id).records
+        read = self.reads.get(shard_id)
+        if read is None:
+            number = int(str(rows[0][SEQUENCE_NUMBER]))
+            first = self.truth.shard(shard_id).index_of(number)
+            if first is None:
+                raise Verdict("rows", f"batch {batch_id}: {shard_id} has no record {number}")
+            earliest, latest = may.get(shard_id), must.get(shard_id, len(records))
+            if earliest is None or not earliest <= first <= latest:
+                raise Verdict(
+                    "rows",
+                    f"batch {batch_id}: {shard_id} begins with its record {first}, "
+                    f"promised was one between {earliest} and {latest}",
+                )
+            read = self.reads[shard_id] = ShardRead(first, first, batch_id, batch_id)
+        for row in rows:
+            expected = self._row(shard_id, read.next)
+            if row != expected:
+                raise Verdict(
+                    "rows",
+                    f"batch {batch_id}: {shard_id} expected its record {read.next} {expected}, "
+                    f"found {row} (record {self._index_or_none(shard_id, row)})",
+                )
+            read.next += 1
+        read.last_batch = batch_id
+
+    def _row(self, shard_id: str, index: int) -> Row | None:
+        records = self.truth.shard(shard_id).records
+        if index >= len(records):
+            return None
+        record = records[index]
+        return (
+            record.partition_key,
+            record.data,
+            self.stream,
+            shard_id,
+            str(record.sequence_number),
+            record.arrival_ms * 1000,
+        )
+
+    def _index_or_none(self, shard_id: str, row: Row) -> int | None:
+        return self.truth.shard(shard_id).index_of(int(str(row[SEQUENCE_NUMBER])))
+
+    def _check_lineage(self, batch_id: int, by_shard: dict[str, list[Row]]) -> None:
+        for shard_id in by_shard:
+            for ancestor in self.truth.ancestors(shard_id):
+                read = self.reads.get(ancestor)
+                if read is not None and read.last_batch >= self.reads[shard_id].first_batch:
+                    raise Verdict(
+                        "lineage",
+                        f"batch {batch_id} has rows of {ancestor}, but its descendant {shard_id} "
+                        f"has been read since batch {self.reads[shard_id].first_batch}",
+                    )
+            for descendant in self.truth.descendants(shard_id):
+                read = self.reads.get(descendant)
+                if read is not None and read.first_batch <= batch_id:
+                    raise Verdict(
+                        "lineage",
+                        f"batch {batch_id} has rows of {shard_id}, but its descendant "
+                        f"{descendant} has been read since batch {read.first_batch}",
+                    )
+
+    def _check_keys(self, batch_id: int, by_shard: dict[str, list[Row]]) -> None:
+        shard_of_key: dict[str, str] = {}
+        for shard_id, rows in by_shard.items():
+            for row in rows:
+                put = self.truth.put_order.get(int(str(row[SEQUENCE_NUMBER])))
+                key = row[PARTITION_KEY]
+                if put is None or not isinstance(key, str):
+                    continue  # no key, or the producer chose the shard itself
+                other = shard_of_key.setdefault(key, shard_id)
+                if put <= self._key_order[key] or other != shard_id:
+                    raise Verdict(
+                        "keys",
+                        f"batch {batch_id}: key {key!r}, put {put} in {shard_id} comes after put "
+                        f"{self._key_order[key]} (in this batch also in {other})",
+                    )
+                self._key_order[key] = put
+
+    def _check_offset(self, batch_id: int, text: str, must: Promise) -> None:
+        before, after = self._offset, parse_shards(text)
+        named = self.start.shards
+        for shard_id, place in after.items():
+            self._check_forward(batch_id, shard_id, before.get(shard_id), place)
+            self._check_end(batch_id, shard_id, place, must, shard_id in named)
+        for shard_id in before.keys() - after.keys():
+            if before[shard_id][0] != _RANK["SHARD_END"]:
+                raise Verdict("forward", f"batch {batch_id}: {shard_id} left the offset unfinished")
+            self._left.add(shard_id)
+        self._check_tracked(batch_id, before, after)
+        self._offset = after
+
+    def _check_forward(
+        self, batch_id: int, shard_id: str, before: tuple[int, int] | None, place: tuple[int, int]
+    ) -> None:
+        if shard_id in self._left:
+            raise Verdict("forward", f"batch {batch_id}: {shard_id} came back into the offset")
+        if before is None:
+            # It is new; its position was TRIM_HORIZON, and may be further within the same plan.
+            return
+        if place < before:
+            raise Verdict("forward", f"batch {batch_id}: {shard_id} went from {before} to {place}")
+
+    def _check_end(
+        self, batch_id: int, shard_id: str, place: tuple[int, int], must: Promise, named: bool
+    ) -> None:
+        rank, value = place
+        shard = self.truth.shard(shard_id)
+        read = self.reads.get(shard_id)
+        if rank == _RANK["AFTER_SEQUENCE_NUMBER"]:
+            if read is None:
+                if not named:
+                    raise Verdict("ends", f"batch {batch_id}: {shard_id} is after {value}, unread")
+            elif value != shard.records[read.next - 1].sequence_number:
+                raise Verdict(
+                    "ends",
+                    f"batch {batch_id}: {shard_id} ends after {value} (record "
+                    f"{shard.index_of(value)}), read was up to record {read.next - 1}",
+                )
+        elif rank == _RANK["SHARD_END"]:
+            done = read.next if read else must.get(shard_id, len(shard.records))
+            if shard.closed_ms is None or done < len(shard.records):
+                raise Verdict(
+                    "ends",
+                    f"batch {batch_id}: {shard_id} is at SHARD_END (closed: {shard.closed_ms}) "
+                    f"with {done} of {len(shard.records)} records read",
+                )
+        elif read is not None:
+            raise Verdict("ends", f"batch {batch_id}: {shard_id} was read and is at {place}")
+
+    def _check_tracked(
+        self,
+        batch_id: int,
+        before: dict[str, tuple[int, int]],
+        after: dict[str, tuple[int, int]],
+    ) -> None:
+        ended = {i for i, (rank, _) in after.items() if rank == _RANK["SHARD_END"]}
+        # Open, being drained, or still to enter (a listing may not have shown it or its parents).
+        live = {
+            shard.shard_id
+            for shard in self.truth.shards()
+            if shard.shard_id not in ended and shard.shard_id not in self._left
+            if shard.shard_id in after or not self.truth.ancestors(shard.shard_id).isdisjoint(after)
+        }
+        parents = {parent for i in live for parent in self.truth.shard(i).parent_ids}
+        just_ended = {i for i in ended if before.get(i, (0, 0))[0] != _RANK["SHARD_END"]}
+        needless = after.keys() - live - parents - just_ended
+        if needless:
+            raise Verdict(
+                "tracked", f"batch {batch_id} still tracks {sorted(needless)}, nobody's parents"
+            )
+
+    def _last_offset(self) -> str | None:
+        last = self.checkpoint.last_offset()
+        return None if last is None else self.checkpoint.offsets[last]
+
+
+def parse_shards(text: str) -> dict[str, tuple[int, int]]:
+    """The offset's tracked shards as comparable places: (kind in order, its number or 0)."""
+    places: dict[str, tuple[int, int]] = {}
+    for shard_id, (position, _read_until) in json.loads(text)["shards"].items():
+        kind, _, number = position.partition(" ")
+        places[shard_id] = (_RANK[kind], int(number) if number else 0)
+    return places
