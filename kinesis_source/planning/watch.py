@@ -20,9 +20,9 @@ from kinesis_source.core.probes import Reached, SeenRecord, ShardView
 from kinesis_source.errors import ResourceNotFoundError, ServiceError, TransientServiceError
 
 #: Records asked for in one probe: a quiet shard's news in one call, and little read twice on a busy
-#: one. A page of large records would use up seconds of a shard's 2 MB/s, so once the size of its
-#: records is known, no more are asked for than come to `_PROBE_BYTES`.
-_FIRST_PROBE_LIMIT = 10
+#: one. A page of large records would use up seconds of a shard's 2 MB/s: so the first look is at
+#: very few, and then no more are asked for than come to `_PROBE_BYTES`.
+_FIRST_PROBE_LIMIT = 2
 _PROBE_LIMIT = 100
 _PROBE_BYTES = 512 << 10
 #: Pages of one probe. An empty page before the tip is followed, and the next plan goes on from
@@ -104,6 +104,7 @@ class ShardWatch:
         page = self._cursor.next_page(self._limit)
         records = [seen(r) for r in page.records]
         self._unread += records
+        asked = self._limit
         if records:
             mean_size = 1 + sum(r.size_bytes for r in records) // len(records)
             self._limit = max(1, min(_PROBE_LIMIT, _PROBE_BYTES // mean_size))
@@ -113,7 +114,7 @@ class ShardWatch:
             self._reopen()
             return False
         if page.reached is Reached.MORE:
-            return not self._unread
+            return not self._unread or (asked == _FIRST_PROBE_LIMIT and asked < self._limit)
         if page.reached is Reached.END:
             return False
         if closed:
