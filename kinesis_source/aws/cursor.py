@@ -337,8 +337,6 @@ class ShardCursor:
 
     def _deliver(self, page: RecordsPage, asked_ms: int | None) -> CursorPage:
         records = _after(page.records, self._read)
-        if self._hint is not None:
-            records = [r for r in records if r.sequence_number >= self._hint]
         self._has_moved = bool(records)
         if records:
             self._check_first(records[0])

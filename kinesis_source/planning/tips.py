@@ -56,6 +56,7 @@ class _TipSearch:
         self._shard_id = shard_id
         self._found: SeenRecord | None = None
         self._next_iterator: str | None = None
+        self._next_call = self._clock.monotonic()
         self.at_tip = False
 
     @property
@@ -69,13 +70,13 @@ class _TipSearch:
         or none past those already seen."""
         start = IteratorStart.trim_horizon() if at_ms is None else IteratorStart.at_timestamp(at_ms)
         for _ in range(_ODD_ANSWERS):
+            self._keep_pace()
             page = self._first_page(start)
             if page.records:
                 break
             if page.next_iterator is not None or page.has_child_shards:
                 return False
-            self._clock.sleep(_CALL_PERIOD_S)  # neither a tip nor an end: one odd answer
-        else:
+        else:  # neither a tip nor an end, again and again
             return False
         record = seen(page.records[-1])
         if self._found is not None and record.sequence_number <= self._found.sequence_number:
@@ -87,7 +88,7 @@ class _TipSearch:
     def read_on(self) -> None:
         """Page by page to the tip."""
         while not self.at_tip:
-            self._clock.sleep(_CALL_PERIOD_S)
+            self._keep_pace()
             try:
                 if self._next_iterator is None:
                     start = IteratorStart.at_sequence_number(self.last.sequence_number)
@@ -108,11 +109,15 @@ class _TipSearch:
             try:
                 page = self._next_page(self._client.get_shard_iterator(self._shard_id, start))
                 while not page.records and page.millis_behind > 0 and page.next_iterator:
-                    self._clock.sleep(_CALL_PERIOD_S)
+                    self._keep_pace()
                     page = self._next_page(page.next_iterator)
                 return page
             except (TransientServiceError, ExpiredIteratorError):
                 self._clock.sleep(1)
+
+    def _keep_pace(self) -> None:
+        self._clock.sleep(self._next_call - self._clock.monotonic())
+        self._next_call = self._clock.monotonic() + _CALL_PERIOD_S
 
     def _next_page(self, iterator: str) -> RecordsPage:
         return self._client.get_records(self._shard_id, iterator, _PAGE_LIMIT)

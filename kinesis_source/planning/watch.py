@@ -90,7 +90,7 @@ class ShardWatch:
             # empty pages must get further each time.
             while pages < PROBE_PAGES << min(self._cursor.lost_walks, _LONGEST_WALK_DOUBLINGS):
                 pages += 1
-                if pages > PROBE_PAGES:
+                if pages > 1 and self._cursor.lost_walks:
                     self._clock.sleep(_CALL_S)
                 if not self._look_further(closed):
                     break
