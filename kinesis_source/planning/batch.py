@@ -46,12 +46,15 @@ Places = Mapping[str, TrackedShard]
 class BatchPlan:
     """`shards`: the tracked shards after the batch. `views`: what was seen of the readable ones.
     `ends`: where the batch ends in those of which it reads something or that have ended.
-    `pending`: shards that must be read further before a run with targets is over."""
+    `pending`: shards that must be read further before a run with targets is over.
+    `postponed_to`: the monotonic time from which shards may be looked at that could not be now,
+    for no other reason than the service's budget; None if there are none."""
 
     shards: dict[str, TrackedShard]
     views: list[ShardView]
     ends: dict[str, End]
     pending: Collection[str]
+    postponed_to: float | None
 
 
 class BatchPlanner:
@@ -100,7 +103,8 @@ class BatchPlanner:
         pending = missing
         if targets is not None:
             pending = missing | targets.pending(self.known, after, views)
-        return BatchPlan(after, views, ends, pending)
+        postponed = [t for i in readable if (t := self._postponed_to(i)) is not None]
+        return BatchPlan(after, views, ends, pending, max(postponed, default=None))
 
     def read_until_ms(self, shard_id: str, place: TrackedShard) -> int | None:
         """The read-until time of `place`, moved on while the shard was idle."""
@@ -112,6 +116,10 @@ class BatchPlanner:
     def millis_behind(self, now_ms: int) -> dict[str, int]:
         """How far behind its tip each shard is that was probed, in milliseconds."""
         return {i: self._watches[i].millis_behind(now_ms) for i in sorted(self._watches)}
+
+    def _postponed_to(self, shard_id: str) -> float | None:
+        watch = self._watches.get(shard_id)
+        return watch.postponed_to if watch is not None else None
 
     # Lost and missing shards
 

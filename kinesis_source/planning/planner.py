@@ -42,6 +42,8 @@ _CHECK_PERIOD_S = 600.0
 _FIRST_CONTACT_S = 30.0
 #: The longest wait inside one call, so that a query can be stopped.
 _LONGEST_WAIT_S = 1.0
+#: How often in one call a plan is made again because a shard could not be looked at yet.
+_POSTPONEMENTS = 3
 
 
 class StreamPlanner:
@@ -86,19 +88,27 @@ class StreamPlanner:
     ) -> Offset | InitialOffset:
         """The end of the next batch; `start` itself if there is nothing to read.
 
-        Blocks a second at most, so that shards are not polled too often. Batch 0 waits as long as
-        it takes to pin the starting positions, and a run with targets until something has moved or
-        all of them are reached.
+        Blocks for about a second at most, so that shards are not polled too often. Batch 0 waits as
+        long as it takes to pin the starting positions, and a run with targets until something has
+        moved or all of them are reached.
         """
+        postponements = 0
         while True:
             self._clock.sleep(min(_LONGEST_WAIT_S, self._next_plan - self._clock.monotonic()))
-            end, done = start, False
-            if self._clock.monotonic() >= self._next_plan:
-                end, done = self._try_plan(start, limits)
-            if end is not start:
-                return end
             may_leave = isinstance(start, Offset) and self._targets is None
-            if done or may_leave:
+            if self._clock.monotonic() >= self._next_plan:
+                end, plan = self._try_plan(start, limits)
+                if end is not start:
+                    return end
+                if plan is not None and not plan.pending:
+                    may_leave = True
+                if plan is not None and plan.postponed_to is not None:
+                    # "Nothing new" must not be said of a shard that was not looked at:
+                    # `processAllAvailable` would return too early.
+                    self._next_plan = max(self._next_plan, plan.postponed_to)
+                    postponements += 1
+                    may_leave = may_leave and postponements > _POSTPONEMENTS
+            if may_leave:
                 return start
 
     def ranges(self, start: Offset | InitialOffset, end: Offset) -> list[ShardRange]:
@@ -119,8 +129,8 @@ class StreamPlanner:
 
     def _try_plan(
         self, start: Offset | InitialOffset, limits: Limits
-    ) -> tuple[Offset | InitialOffset, bool]:
-        """The end of the next batch, and whether all there is to read for this run has been."""
+    ) -> tuple[Offset | InitialOffset, BatchPlan | None]:
+        """The end of the next batch, `start` if there is none; the plan, if one could be made."""
         began = self._clock.monotonic()
         try:
             self._check_stream(start)
@@ -139,9 +149,9 @@ class StreamPlanner:
             end = self._end(start, plan)
             if end is not start:
                 self._log(plan, self._clock.monotonic() - began)
-            return end, not plan.pending
+            return end, plan
         self._next_plan = self._clock.monotonic() + _LONGEST_WAIT_S
-        return start, False
+        return start, None
 
     def _places(self, start: Offset | InitialOffset) -> dict[str, TrackedShard]:
         if isinstance(start, Offset):

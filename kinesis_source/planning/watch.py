@@ -66,12 +66,21 @@ class ShardWatch:
         self._unread: list[SeenRecord] = []
         self._reached = Reached.MORE
         self._limit = _FIRST_PROBE_LIMIT
+        self._looked = False
         #: When the last page at the tip was asked for, and a time when the tip was surely open.
         self._tip_ms: int | None = None
         self._open_until_ms: int | None = None
         self._empty_from_ms: int | None = None
         self._due = self._clock.monotonic()
         self._failures = 0
+
+    @property
+    def postponed_to(self) -> float | None:
+        """The monotonic time at which the shard may be looked at, if it could not in this plan for
+        no other reason than the budget; None otherwise."""
+        if self._looked or self._unread or self.failure is not None:
+            return None
+        return self._due
 
     def probe(self, closed: bool) -> None:
         """Look for records past the position, unless some were seen already or it is too early.
@@ -80,9 +89,8 @@ class ShardWatch:
         loss for one, is raised.
         """
         started = self._clock.monotonic()
-        if self._unread or started < self._due:
-            if self._reached is Reached.TIP:
-                self._reached = Reached.MORE  # what is known of the tip is old
+        self._looked = not self._unread and started >= self._due
+        if not self._looked:
             return
         pages = 0
         try:
@@ -138,6 +146,8 @@ class ShardWatch:
     def view(self, closed: bool, target: SeenRecord | None = None) -> ShardView:
         """What the last probe saw, cut off behind `target`."""
         unread, reached = self._unread, self._reached
+        if not self._looked and reached is Reached.TIP:
+            reached = Reached.MORE  # what is known of the tip is old
         if target is not None and unread and unread[-1].sequence_number >= target.sequence_number:
             unread = [r for r in unread if r.sequence_number <= target.sequence_number]
             reached = Reached.TIP
@@ -186,8 +196,8 @@ class ShardWatch:
             )
 
     def millis_behind(self, now_ms: int) -> int:
-        """How long the oldest unread record has been waiting, 0 at the tip; an estimate where the
-        shard was not probed in this plan."""
+        """How long the oldest unread record has been waiting, 0 at the tip; as of the last look, an
+        estimate where that did not reach the tip."""
         if self._unread:
             return max(0, now_ms - self._unread[0].arrival_ms)
         if self._reached is not Reached.MORE:
