@@ -9,6 +9,8 @@ from kinesis_source.core.probes import SeenRecord
 from kinesis_source.errors import ExpiredIteratorError, TransientServiceError
 
 _PAGE_LIMIT = 1000
+#: Records of a shard that may hold no more than these; many large ones would block it for seconds.
+_FEW = 100
 #: How far back the search begins, and by how much it is widened each time nothing was there.
 _FIRST_REACH_MS = 1_000
 _WIDENING = 8
@@ -39,8 +41,11 @@ def find_tip(
             break
         if at_ms == horizon_ms:
             return None
+        if reach_ms == _FIRST_REACH_MS and search.sees_all():
+            return search.last  # most shards without news are empty or hold little
         empty_from_ms = at_ms
         reach_ms *= _WIDENING
+    assert search.last is not None
     while not search.at_tip and empty_from_ms - search.last.arrival_ms > _NARROW_MS:
         middle_ms = (search.last.arrival_ms + empty_from_ms) // 2
         if not search.look(middle_ms):
@@ -54,16 +59,22 @@ class _TipSearch:
         self._client = connection.client
         self._clock = connection.clock
         self._shard_id = shard_id
-        self._found: SeenRecord | None = None
+        #: The furthest record seen so far.
+        self.last: SeenRecord | None = None
         self._next_iterator: str | None = None
         self._next_call = self._clock.monotonic()
         self.at_tip = False
 
-    @property
-    def last(self) -> SeenRecord:
-        """The furthest record seen so far."""
-        assert self._found is not None
-        return self._found
+    def sees_all(self) -> bool:
+        """Look at the oldest records; true if they are all there are, `last` being their last."""
+        try:
+            page = self._next_page(self._open(IteratorStart.trim_horizon()), _FEW)
+        except (TransientServiceError, ExpiredIteratorError):
+            return False
+        if page.next_iterator is None or page.millis_behind > 0:
+            return False
+        self.last = seen(page.records[-1]) if page.records else None
+        return True
 
     def look(self, at_ms: int | None) -> bool:
         """The first records at or after a time, None the oldest there are. False if there are none,
@@ -79,9 +90,9 @@ class _TipSearch:
         else:  # neither a tip nor an end, again and again
             return False
         record = seen(page.records[-1])
-        if self._found is not None and record.sequence_number <= self._found.sequence_number:
+        if self.last is not None and record.sequence_number <= self.last.sequence_number:
             return False
-        self._found = record
+        self.last = record
         self._follow(page)
         return True
 
@@ -91,8 +102,9 @@ class _TipSearch:
             self._keep_pace()
             try:
                 if self._next_iterator is None:
+                    assert self.last is not None
                     start = IteratorStart.at_sequence_number(self.last.sequence_number)
-                    self._next_iterator = self._client.get_shard_iterator(self._shard_id, start)
+                    self._next_iterator = self._open(start)
                 page = self._next_page(self._next_iterator)
             except ExpiredIteratorError:
                 self._next_iterator = None
@@ -100,14 +112,14 @@ class _TipSearch:
                 self._clock.sleep(1)
             else:
                 if page.records:
-                    self._found = seen(page.records[-1])
+                    self.last = seen(page.records[-1])
                 self._follow(page)
 
     def _first_page(self, start: IteratorStart) -> RecordsPage:
         """The first page that is not an empty one on the way to more."""
         while True:
             try:
-                page = self._next_page(self._client.get_shard_iterator(self._shard_id, start))
+                page = self._next_page(self._open(start))
                 while not page.records and page.millis_behind > 0 and page.next_iterator:
                     self._keep_pace()
                     page = self._next_page(page.next_iterator)
@@ -119,8 +131,11 @@ class _TipSearch:
         self._clock.sleep(self._next_call - self._clock.monotonic())
         self._next_call = self._clock.monotonic() + _CALL_PERIOD_S
 
-    def _next_page(self, iterator: str) -> RecordsPage:
-        return self._client.get_records(self._shard_id, iterator, _PAGE_LIMIT)
+    def _open(self, start: IteratorStart) -> str:
+        return self._client.get_shard_iterator(self._shard_id, start)
+
+    def _next_page(self, iterator: str, limit: int = _PAGE_LIMIT) -> RecordsPage:
+        return self._client.get_records(self._shard_id, iterator, limit)
 
     def _follow(self, page: RecordsPage) -> None:
         """`page` goes on right after the furthest record; what it says of the tip holds there."""
