@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kinesis_source.core.offset import TrackedShard
-from kinesis_source.core.positions import SHARD_END, AfterSequenceNumber, AtTimestamp
+from kinesis_source.core.positions import SHARD_END, AfterSequenceNumber
 from kinesis_source.core.probes import Reached, SeenRecord, ShardView, density_of
 
 #: A jump aims this far before now: with less the answer is often empty.
@@ -69,11 +69,7 @@ def finish(view: ShardView) -> End:
     """SHARD_END. The read-until time is that of the last record known, never later: the children
     take it over, and they have records from the moment the shard closed."""
     last = view.unread[-1].arrival_ms if view.unread else None
-    read_until_ms = later(view.place.read_until_ms, last)
-    match view.place.position:
-        case AtTimestamp(timestamp_ms) if read_until_ms == timestamp_ms and not view.unread:
-            read_until_ms = None  # it may have closed long before the time it was started at
-    return End(TrackedShard(SHARD_END, read_until_ms))
+    return End(TrackedShard(SHARD_END, later(view.place.read_until_ms, last)))
 
 
 def end_at(view: ShardView, record: SeenRecord, open_until_ms: int | None = None) -> End:

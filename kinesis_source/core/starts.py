@@ -120,7 +120,7 @@ def _default_cut(
         ids = set(open_at) - lineage.descendants(open_at)
         return {i: _tracked(start, time) for i in ids}
     if isinstance(start, Latest):
-        return {s.shard_id: _tracked(start, time) for s in lineage.leaves()}
+        return {s.shard_id: _tracked(start, time, s.closed) for s in lineage.leaves()}
     roots = [
         s for s in lineage.shards.values() if not any(p in lineage.shards for p in s.parent_ids)
     ]
@@ -144,14 +144,15 @@ def _named_start(
             f"startingPosition: {shard_id} is open, so it has no SHARD_END yet; expected LATEST, "
             "TRIM_HORIZON, AT_TIMESTAMP or AFTER_SEQUENCE_NUMBER"
         )
-    return _tracked(start, time)
+    return _tracked(start, time, shard.closed)
 
 
-def _tracked(start: ShardStart, time: ServiceTime) -> TrackedShard:
+def _tracked(start: ShardStart, time: ServiceTime, may_have_closed: bool = False) -> TrackedShard:
+    """`may_have_closed`: before the time of `start`, which then says nothing of its children."""
     position: Position = AtTimestamp(time.now_ms) if isinstance(start, Latest) else start
     match position:
         case AtTimestamp(timestamp_ms) if timestamp_ms > time.horizon_ms:
-            return TrackedShard(position, timestamp_ms)
+            return TrackedShard(position, None if may_have_closed else timestamp_ms)
         case AtTimestamp() | TrimHorizon():
             # No read-until time: TRIM_HORIZON promises what is left when it is read, no more.
             return TrackedShard(TRIM_HORIZON)

@@ -98,6 +98,7 @@ class _TipSearch:
 
     def read_on(self) -> None:
         """Page by page to the tip."""
+        odd_ends = 0
         while not self.at_tip:
             self._keep_pace()
             try:
@@ -114,6 +115,10 @@ class _TipSearch:
                 if page.records:
                     self.last = seen(page.records[-1])
                 self._follow(page)
+                # Without ChildShards an end is believed when it has come again and again.
+                odd_ends = odd_ends + 1 if page.next_iterator is None else 0
+                if odd_ends == _ODD_ANSWERS:
+                    return
 
     def _first_page(self, start: IteratorStart) -> RecordsPage:
         """The first page that is not an empty one on the way to more."""

@@ -189,6 +189,7 @@ class ShardWatch:
             self._unread = []
             return
         assert isinstance(position, AfterSequenceNumber)
+        self._cursor.read_until_ms = later(self._cursor.read_until_ms, self.read_until_ms)
         self._unread = [r for r in self._unread if r.sequence_number > position.sequence_number]
         if not self._unread and self._cursor.position != position:
             self._cursor = ShardCursor(
