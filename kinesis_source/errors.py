@@ -43,7 +43,8 @@ class AccessDeniedError(ConfigurationError):
 
 
 class CredentialsError(ConfigurationError):
-    """No usable credentials or region: none found, expired, or a profile that is not there."""
+    """No usable credentials or region: none found, refused, expired, or a profile that is not
+    there."""
 
 
 class CheckpointError(KinesisSourceError):

@@ -23,7 +23,7 @@ from kinesis_source.aws.service_errors import CALL_FAILURES, Call, incomplete_an
 from kinesis_source.clock import Clock
 from kinesis_source.core.hashkeys import HashKeyRange
 from kinesis_source.core.shards import Shard, StreamIdentity, StreamSummary
-from kinesis_source.errors import TransientServiceError
+from kinesis_source.errors import CredentialsError, TransientServiceError
 
 #: How often a listing is begun again when its paging token expires (300 s) before it is done.
 _LISTING_ATTEMPTS = 3
@@ -144,20 +144,32 @@ class KinesisClient:
     SDK's."""
 
     def __init__(
-        self, boto_client: Any, stream: StreamRef, clock: Clock, role: str | None = None
+        self,
+        boto_client: Any,
+        stream: StreamRef,
+        clock: Clock,
+        role: str | None = None,
+        renew: Callable[[], Any] | None = None,
     ) -> None:
         """`boto_client`: a Kinesis client of boto3, or `LocalKinesis.in_process_client()`.
-        `role`: `driver` or `executor`, for messages."""
+        `role`: `driver` or `executor`, for messages. `renew`: makes a client that reads its
+        credentials anew, for keys in files that somebody rotates."""
         self.stream = stream
         self.service_clock = ServiceClock(clock)
         self.counters = CallCounters()
         self._boto_client = boto_client
+        self._renew = renew
+        self._renewal = threading.Lock()
         self._role = role
+
+    def close(self) -> None:
+        """Close the SDK's client and its connections; idempotent."""
+        self._boto_client.close()
 
     def describe_stream_summary(self) -> StreamSummary:
         call = self._named("DescribeStreamSummary")
         params = self.stream.request_params
-        answer = self._answer(call, self._boto_client.describe_stream_summary, params)
+        answer = self._answer(call, "describe_stream_summary", params)
         summary = _member(call, answer, "StreamDescriptionSummary")
         return StreamSummary(
             identity=StreamIdentity(
@@ -192,7 +204,7 @@ class KinesisClient:
         call = self._named("ListShards")
         shards: dict[str, Shard] = {}
         while True:
-            answer = self._answer(call, self._boto_client.list_shards, params)
+            answer = self._answer(call, "list_shards", params)
             for entry in _member(call, answer, "Shards"):
                 shard = _to_shard(call, entry)
                 shards[shard.shard_id] = shard
@@ -205,7 +217,7 @@ class KinesisClient:
         """A shard iterator; it lives for five minutes."""
         call = self._named("GetShardIterator", shard_id)
         params = {**self.stream.request_params, "ShardId": shard_id, **start.request_params}
-        answer = self._answer(call, self._boto_client.get_shard_iterator, params)
+        answer = self._answer(call, "get_shard_iterator", params)
         iterator: str = _member(call, answer, "ShardIterator")
         return iterator
 
@@ -216,7 +228,7 @@ class KinesisClient:
         params: dict[str, Any] = {"ShardIterator": iterator, "Limit": limit}
         if self.stream.arn is not None:
             params["StreamARN"] = self.stream.arn
-        answer = self._answer(call, self._boto_client.get_records, params)
+        answer = self._answer(call, "get_records", params)
         return RecordsPage(
             records=to_records(_member(call, answer, "Records")),
             next_iterator=answer.get("NextShardIterator"),
@@ -227,12 +239,25 @@ class KinesisClient:
     def _named(self, operation: str, shard_id: str | None = None) -> Call:
         return Call(operation, self.stream.name, shard_id, self._role)
 
-    def _answer(
-        self, call: Call, method: Callable[..., dict[str, Any]], params: dict[str, Any]
+    def _answer(self, call: Call, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """One call of the SDK, again with new credentials if those that it has are refused."""
+        used = self._boto_client
+        try:
+            return self._answer_of(used, call, method, params)
+        except CredentialsError:
+            if self._renew is None:
+                raise
+        with self._renewal:
+            if self._boto_client is used:  # else another thread has just renewed it
+                self._boto_client = self._renew()
+        return self._answer_of(self._boto_client, call, method, params)
+
+    def _answer_of(
+        self, boto_client: Any, call: Call, method: str, params: dict[str, Any]
     ) -> dict[str, Any]:
         """One call of the SDK; its Date header and its errors taken in."""
         try:
-            answer = method(**params)
+            answer: dict[str, Any] = getattr(boto_client, method)(**params)
         except CALL_FAILURES as error:
             requests = 1
             if isinstance(error, ClientError):

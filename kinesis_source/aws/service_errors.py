@@ -199,7 +199,7 @@ def _of_answer(error: sdk.ClientError, call: Call) -> KinesisSourceError:
             "Give credentials that renew themselves (a role, or roleArn) rather than a fixed token"
         )
     if code in _SIGNATURE_REFUSED:
-        return AccessDeniedError(
+        return CredentialsError(
             f"{call}: {code}: the service does not accept the credentials {_where(call.role)}. "
             "Check the access key id, the secret key and the session token, that they belong to "
             "this partition and region, and that the machine's clock is right"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from botocore.config import Config
 from botocore.credentials import (
@@ -96,23 +96,31 @@ def connect(
     Raises `CredentialsError`.
     """
     clock = clock if clock is not None else SystemClock()
-    try:
-        session = _session(options)
-        region = region or _region(options, session)
-        if options.role_arn is not None:
-            session = _assumed_role_session(options, session, region, role)
-        boto_client = session.create_client(
-            "kinesis",
-            region_name=region,
-            endpoint_url=options.endpoint_url,
-            config=_config(role, threads),
-        )
-    except BotoCoreError as error:
-        raise credentials_error(error, role) from None
-    install_decoders(boto_client)
+
+    def make_client() -> Any:
+        try:
+            return _make_client(options, role, region, threads)
+        except BotoCoreError as error:
+            raise credentials_error(error, role) from None
+
     stream = StreamRef(options.stream_name, options.stream_arn)
-    client = KinesisClient(boto_client, stream, clock, role)
-    return Connection(client, clock, threads, boto_client.close)
+    client = KinesisClient(make_client(), stream, clock, role, make_client)
+    return Connection(client, clock, threads, client.close)
+
+
+def _make_client(options: Options, role: ProcessRole, region: str | None, threads: int) -> Any:
+    session = _session(options)
+    region = region or _region(options, session)
+    if options.role_arn is not None:
+        session = _assumed_role_session(options, session, region, role)
+    boto_client = session.create_client(
+        "kinesis",
+        region_name=region,
+        endpoint_url=options.endpoint_url,
+        config=_config(role, threads),
+    )
+    install_decoders(boto_client)
+    return boto_client
 
 
 def resolve_region(options: Options) -> str:

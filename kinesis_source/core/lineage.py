@@ -5,7 +5,8 @@ A shard **enters** the offset, always at TRIM_HORIZON, when
 1. it is not tracked and is not an ancestor of a tracked shard;
 2. every parent it names is at SHARD_END in the offset, or is an ancestor of a tracked shard, or is
    known to be expired: the service itself answered that it does not exist. That a listing lacks
-   it proves nothing;
+   it proves nothing. And no ancestor of it is tracked and unfinished, as a start may name both
+   a parent and one of its children;
 3. no tracked shard other than its own ancestors overlaps its hash-key range; those known to be
    expired do not count.
 
@@ -106,10 +107,14 @@ def plan_entries(lineage: Lineage, tracked: Tracked, expired: Collection[str]) -
     if missing_shards(lineage, tracked, expired):
         return Entries()
     settled = lineage.ancestors(tracked)
+    unfinished = {i for i in tracked if not is_finished(tracked[i])} - set(expired)
+    waiting = lineage.descendants(unfinished)
     to_ask: set[str] = set()
     candidates: list[Shard] = []
     for shard in lineage.shards.values():
-        if shard.shard_id in tracked or shard.shard_id in settled or shard.shard_id in expired:
+        if shard.shard_id in waiting or shard.shard_id in expired:
+            continue
+        if shard.shard_id in tracked or shard.shard_id in settled:
             continue
         parents = [
             p

@@ -47,14 +47,14 @@ class BatchPlan:
     """`shards`: the tracked shards after the batch. `views`: what was seen of the readable ones.
     `ends`: where the batch ends in those of which it reads something or that have ended.
     `pending`: shards that must be read further before a run with targets is over.
-    `postponed_to`: the monotonic time from which shards may be looked at that could not be now,
-    for no other reason than the service's budget; None if there are none."""
+    `due`: the monotonic time from which the service's budget allows to look at the readable shards
+    again; those that failed wait for longer by themselves."""
 
     shards: dict[str, TrackedShard]
     views: list[ShardView]
     ends: dict[str, End]
     pending: Collection[str]
-    postponed_to: float | None
+    due: float
 
 
 class BatchPlanner:
@@ -103,8 +103,8 @@ class BatchPlanner:
         pending = missing
         if targets is not None:
             pending = missing | targets.pending(self.known, after, views)
-        postponed = [t for i in readable if (t := self._postponed_to(i)) is not None]
-        return BatchPlan(after, views, ends, pending, max(postponed, default=None))
+        due = max((w.due for w in self._watches.values() if w.failure is None), default=0.0)
+        return BatchPlan(after, views, ends, pending, due)
 
     def read_until_ms(self, shard_id: str, place: TrackedShard) -> int | None:
         """The read-until time of `place`, moved on while the shard was idle."""
@@ -116,10 +116,6 @@ class BatchPlanner:
     def millis_behind(self, now_ms: int) -> dict[str, int]:
         """How far behind its tip each shard is that was probed, in milliseconds."""
         return {i: self._watches[i].millis_behind(now_ms) for i in sorted(self._watches)}
-
-    def _postponed_to(self, shard_id: str) -> float | None:
-        watch = self._watches.get(shard_id)
-        return watch.postponed_to if watch is not None else None
 
     # Lost and missing shards
 
@@ -147,7 +143,7 @@ class BatchPlanner:
         if missing:
             self._warnings.warn(
                 "ListShards",
-                f"tracked shards exist but are not listed ({_some(missing)}); "
+                f"tracked shards exist but are not listed ({some_of(missing)}); "
                 "nothing is read until a listing is whole",
             )
         return missing
@@ -237,12 +233,12 @@ class BatchPlanner:
         if childless and self.known.is_overdue:
             self._warnings.warn(
                 "ListShards",
-                f"shards have ended, but their children are not listed yet ({_some(childless)}); "
+                f"shards have ended, but their children are not listed yet ({some_of(childless)}); "
                 "their part of the stream waits",
             )
 
 
-def _some(shard_ids: Collection[str]) -> str:
+def some_of(shard_ids: Collection[str]) -> str:
     """A few of them, for a message."""
     shown = sorted(shard_ids)[:5]
     return ", ".join(shown) + (", …" if len(shard_ids) > len(shown) else "")

@@ -29,7 +29,7 @@ from kinesis_source.errors import (
     TransientServiceError,
 )
 from kinesis_source.options import Options
-from kinesis_source.planning.batch import BatchPlan, BatchPlanner
+from kinesis_source.planning.batch import BatchPlan, BatchPlanner, some_of
 from kinesis_source.planning.report import BatchReport, Lag
 from kinesis_source.planning.targets import Targets, freeze_targets
 from kinesis_source.planning.warnings import PacedWarnings
@@ -41,9 +41,11 @@ _CHECK_PERIOD_S = 600.0
 #: A new query that never reached the service gives up after this; later it waits, however long.
 _FIRST_CONTACT_S = 30.0
 #: The longest wait inside one call, so that a query can be stopped.
-_LONGEST_WAIT_S = 1.0
-#: How often in one call a plan is made again because a shard could not be looked at yet.
-_POSTPONEMENTS = 3
+_LONGEST_WAIT_S = 1.5
+#: Before a new attempt after an answer that did not come.
+_RETRY_S = 1.0
+#: A run with targets that does not move for longer says why.
+_USUAL_RUN_S = 30.0
 
 
 class StreamPlanner:
@@ -78,37 +80,35 @@ class StreamPlanner:
                 self._targets = freeze_targets(self._connection, self._guard)
             except TransientServiceError as error:
                 self._warn_of_outage(error, fresh=True)
-                self._clock.sleep(_LONGEST_WAIT_S)
+                self._clock.sleep(_RETRY_S)
             except ResourceNotFoundError as error:
                 self._doubt_stream(error)
-                self._clock.sleep(_LONGEST_WAIT_S)
+                self._clock.sleep(_RETRY_S)
 
     def latest_offset(
         self, start: Offset | InitialOffset, limits: Limits
     ) -> Offset | InitialOffset:
         """The end of the next batch; `start` itself if there is nothing to read.
 
-        Blocks for about a second at most, so that shards are not polled too often. Batch 0 waits as
+        Blocks for a second or two at most, so that shards are not polled too often: "nothing new"
+        must not be said of shards that were not looked at, or `processAllAvailable` would return
+        too early. With a longer `minFetchPeriod` it is said between two looks. Batch 0 waits as
         long as it takes to pin the starting positions, and a run with targets until something has
         moved or all of them are reached.
         """
-        postponements = 0
+        began = self._clock.monotonic()
         while True:
-            self._clock.sleep(min(_LONGEST_WAIT_S, self._next_plan - self._clock.monotonic()))
-            may_leave = isinstance(start, Offset) and self._targets is None
-            if self._clock.monotonic() >= self._next_plan:
+            wait_s = self._next_plan - self._clock.monotonic()
+            self._clock.sleep(min(wait_s, _LONGEST_WAIT_S))
+            if wait_s <= _LONGEST_WAIT_S:
                 end, plan = self._try_plan(start, limits)
-                if end is not start:
+                if end is not start or (plan is not None and not plan.pending):
                     return end
-                if plan is not None and not plan.pending:
-                    may_leave = True
-                if plan is not None and plan.postponed_to is not None:
-                    # "Nothing new" must not be said of a shard that was not looked at:
-                    # `processAllAvailable` would return too early.
-                    self._next_plan = max(self._next_plan, plan.postponed_to)
-                    postponements += 1
-                    may_leave = may_leave and postponements > _POSTPONEMENTS
-            if may_leave:
+                if plan is not None and self._clock.monotonic() - began > _USUAL_RUN_S:
+                    self._warnings.warn(
+                        "Trigger.AvailableNow", f"still to be read: {some_of(plan.pending)}"
+                    )
+            if isinstance(start, Offset) and self._targets is None:
                 return start
 
     def ranges(self, start: Offset | InitialOffset, end: Offset) -> list[ShardRange]:
@@ -144,13 +144,14 @@ class StreamPlanner:
         except ResourceNotFoundError as error:
             self._doubt_stream(error)
         else:
-            self._next_plan = began + self._options.min_fetch_period_ms / 1000
+            period_s = self._options.min_fetch_period_ms / 1000
+            self._next_plan = max(began + period_s, plan.due)
             self.lag = Lag(self._batches.millis_behind(now_ms))
             end = self._end(start, plan)
             if end is not start:
                 self._log(plan, self._clock.monotonic() - began)
             return end, plan
-        self._next_plan = self._clock.monotonic() + _LONGEST_WAIT_S
+        self._next_plan = self._clock.monotonic() + _RETRY_S
         return start, None
 
     def _places(self, start: Offset | InitialOffset) -> dict[str, TrackedShard]:

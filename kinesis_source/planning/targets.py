@@ -31,10 +31,14 @@ NOTHING = SeenRecord(-1, 0, 0)
 @dataclass(slots=True)
 class Targets:
     """`tips`: the last record of each shard that was open, NOTHING for an empty one.
-    `listed`: all shards of the listing."""
+    `lineage`: the listing."""
 
     tips: dict[str, SeenRecord]
-    listed: frozenset[str]
+    lineage: Lineage
+
+    @property
+    def listed(self) -> set[str]:
+        return set(self.lineage.shards)
 
     def of(self, shard_id: str) -> SeenRecord | None:
         """The last record to read; None for a shard to be read to its end."""
@@ -57,9 +61,10 @@ class Targets:
             for shard_id, place in tracked.items()
             if not is_finished(place) and not self._is_reached(shard_id, place, exhausted)
         }
-        lineage = known.lineage
-        to_enter = lineage.descendants(tracked) & self.listed
-        return waiting | to_enter - set(tracked) - lineage.ancestors(tracked) - known.expired
+        # Whatever was listed and is not behind the tracked shards is before them, though a later
+        # listing may not show it.
+        behind = known.lineage.ancestors(tracked) | self.lineage.ancestors(tracked)
+        return waiting | self.listed - set(tracked) - behind - known.expired
 
     def _is_reached(self, shard_id: str, place: TrackedShard, exhausted: Collection[str]) -> bool:
         tip = self.tips.get(shard_id)
@@ -84,7 +89,7 @@ def freeze_targets(connection: Connection, guard: StreamGuard) -> Targets:
         if tiles(shard.hash_keys for shard in leaves):
             break
         connection.clock.sleep(1)
-    targets = Targets({}, frozenset(lineage.shards))
+    targets = Targets({}, lineage)
     add_tips(targets, connection, guard, [s.shard_id for s in leaves if not s.closed])
     return targets
 

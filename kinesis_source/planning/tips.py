@@ -17,7 +17,7 @@ _WIDENING = 8
 #: Below this the search stops halving and reads page by page.
 _NARROW_MS = 500
 #: The service's quota is five GetRecords a second and shard.
-_CALL_PERIOD_S = 0.2
+_CALL_PERIOD_S = 0.22
 #: Empty answers that are neither tip nor end before they are taken for an empty shard.
 _ODD_ANSWERS = 5
 
@@ -122,15 +122,20 @@ class _TipSearch:
 
     def _first_page(self, start: IteratorStart) -> RecordsPage:
         """The first page that is not an empty one on the way to more."""
+        iterator: str | None = None
         while True:
             try:
-                page = self._next_page(self._open(start))
-                while not page.records and page.millis_behind > 0 and page.next_iterator:
-                    self._keep_pace()
-                    page = self._next_page(page.next_iterator)
-                return page
-            except (TransientServiceError, ExpiredIteratorError):
-                self._clock.sleep(1)
+                iterator = iterator or self._open(start)
+                page = self._next_page(iterator)
+            except ExpiredIteratorError:
+                iterator = None
+            except TransientServiceError:
+                self._clock.sleep(1)  # and on from where the walk is
+            else:
+                if page.records or page.millis_behind == 0 or page.next_iterator is None:
+                    return page
+                iterator = page.next_iterator
+            self._keep_pace()
 
     def _keep_pace(self) -> None:
         self._clock.sleep(self._next_call - self._clock.monotonic())

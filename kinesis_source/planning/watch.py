@@ -30,8 +30,10 @@ _PROBE_BYTES = 512 << 10
 PROBE_PAGES = 4
 #: Empty pages followed after a jump.
 _JUMP_PAGES = 3
-#: Seconds of the budget that one call takes: a little under five a second.
+#: Between calls one by one: a little under five a second.
 _CALL_S = 0.22
+#: After so many calls at once, so that no second sees more than five.
+_PAUSES_S = (0.0, _CALL_S, 0.5, 1.0)
 _LONGEST_BACKOFF_S = 8.0
 _LONGEST_WALK_DOUBLINGS = 8
 #: A read-until time is not made more exact than this at the cost of a call.
@@ -67,6 +69,7 @@ class ShardWatch:
         self._reached = Reached.MORE
         self._limit = _FIRST_PROBE_LIMIT
         self._looked = False
+        self._calls_at_once = 0
         #: When the last page at the tip was asked for, and a time when the tip was surely open.
         self._tip_ms: int | None = None
         self._open_until_ms: int | None = None
@@ -75,11 +78,8 @@ class ShardWatch:
         self._failures = 0
 
     @property
-    def postponed_to(self) -> float | None:
-        """The monotonic time at which the shard may be looked at, if it could not in this plan for
-        no other reason than the budget; None otherwise."""
-        if self._looked or self._unread or self.failure is not None:
-            return None
+    def due(self) -> float:
+        """The monotonic time from which the budget allows to look at the shard again."""
         return self._due
 
     def probe(self, closed: bool) -> None:
@@ -92,7 +92,7 @@ class ShardWatch:
         self._looked = not self._unread and started >= self._due
         if not self._looked:
             return
-        pages = 0
+        pages = self._calls_at_once = 0
         try:
             # Where plans are so far apart that the iterator expires in between, the walk over
             # empty pages must get further each time.
@@ -105,7 +105,7 @@ class ShardWatch:
             self.failure, self._failures = None, 0
         except (TransientServiceError, ResourceNotFoundError) as error:
             self._fail(error)
-        self._wait(pages * _CALL_S, started)
+        self._spend(pages)
 
     def _look_further(self, closed: bool) -> bool:
         """Take in one page. True if the next one should be looked at too."""
@@ -173,7 +173,7 @@ class ShardWatch:
         except ServiceError:
             pass  # an iterator that was refused or has expired: the fallback is as right
         self._empty_from_ms = search.empty_from_ms
-        self._wait(calls * _CALL_S, self._due)
+        self._spend(calls)
         if search.landed and landing is not None and search.end.record is not None:
             self._unread = [seen(r) for r in landing.records]
             self._cursor.move_to(landing.records[-1], landing.next_iterator)
@@ -234,10 +234,14 @@ class ShardWatch:
         self.failure = error
         self._reached = Reached.MORE
         self._failures += 1
-        self._wait(min(_LONGEST_BACKOFF_S, 0.5 * 2**self._failures), self._clock.monotonic())
+        backoff_s = min(_LONGEST_BACKOFF_S, 0.5 * 2**self._failures)
+        self._due = max(self._due, self._clock.monotonic() + backoff_s)
 
-    def _wait(self, seconds: float, since: float) -> None:
-        self._due = max(self._due, since + seconds)
+    def _spend(self, calls: int) -> None:
+        """Take calls that were made at once from the budget."""
+        self._calls_at_once += calls
+        pause_s = _PAUSES_S[min(self._calls_at_once, len(_PAUSES_S) - 1)]
+        self._due = max(self._due, self._clock.monotonic() + pause_s)
 
 
 def _until(page: RecordsPage, target: SeenRecord | None) -> list[SeenRecord]:

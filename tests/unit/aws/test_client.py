@@ -336,7 +336,7 @@ class TestErrors:
     ) -> None:
         server.fail(code, "should have been 'x-amz-security-token:TOKENEXAMPLE AKIDEXAMPLE'")
         error = raised(client)
-        assert isinstance(error, AccessDeniedError)
+        assert isinstance(error, CredentialsError)
         assert "executor" in str(error)
         shown = "".join(traceback.format_exception(error)) + repr(error)
         assert "TOKENEXAMPLE" not in shown

@@ -124,6 +124,28 @@ class TestCredentials:
         connect(at_server(), "driver").client.list_shards()
         assert "Credential=AKIDENV/" in server.requests[0].headers["authorization"]
 
+    @pytest.mark.parametrize("refusal", ["ExpiredTokenException", "UnrecognizedClientException"])
+    def test_keys_in_a_file_are_read_again_when_they_are_refused(
+        self, server: Any, at_server: Any, aws_files: Path, refusal: str
+    ) -> None:
+        client = connect(at_server(profile="etl"), "driver").client
+        server.answer({"Shards": []})
+        client.list_shards()
+        aws_files.write_text(aws_files.read_text().replace("AKIDPROFILE", "AKIDROTATED"))
+        server.fail(refusal)
+        server.answer({"Shards": []})
+        client.list_shards()
+        keys = [r.headers["authorization"].split("Credential=")[1][:11] for r in server.requests]
+        assert keys == ["AKIDPROFILE", "AKIDPROFILE", "AKIDROTATED"]
+
+    def test_keys_that_stay_refused_are_an_error(self, server: Any, at_server: Any) -> None:
+        client = connect(at_server(**KEYS), "driver").client
+        server.fail("ExpiredTokenException")
+        server.fail("ExpiredTokenException")
+        with pytest.raises(CredentialsError, match=r"on the driver has expired"):
+            client.list_shards()
+        assert len(server.requests) == 2
+
     def test_a_profile_that_is_not_there_is_named_and_where(self) -> None:
         for call in (
             lambda: connect(parse(profile="gone", region="eu-west-1"), "executor"),

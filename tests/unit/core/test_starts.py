@@ -221,7 +221,7 @@ def test_the_second_parent_of_a_merge_is_unrelated_to_the_first() -> None:
     known = [shard(1, 0, 4, closed=True), shard(2, 4, 8, closed=True), shard(5, 0, 8, 1, 2), OTHER]
     cut = resolve(a_map(LATEST, {1: AfterSequenceNumber(5)}), known)
     assert numbers(cut) == {1, 2, 9}
-    # It closed at some time before now, when its child began to fill: that child cannot take now over.
+    # It closed at some time before now, when its child began to fill: that cannot take now over.
     assert cut[shard_id(2)] == TrackedShard(AtTimestamp(NOW), None)
 
 
