@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 #: One row as the sink gets it, in the order of the schema; timestamps as integer microseconds.
@@ -32,11 +33,11 @@ class ReplayDiffers(AssertionError):
 class Sink:
     """Idempotent by batch id: writing a batch again replaces it, and must not change it.
 
-    `allow_loss` admits replays that lack rows, for histories in which the stream itself drops
-    records between two attempts; a row that was not there before is never admitted.
+    `may_lack` says which rows a replay may lack: those that the stream itself has trimmed since. A
+    row that was not there before is never admitted.
     """
 
-    allow_loss: bool = False
+    may_lack: Callable[[Row], bool] = lambda row: False
     batches: dict[int, list[Row]] = field(default_factory=dict)
     replays: int = 0
 
@@ -48,18 +49,22 @@ class Sink:
         earlier = self.batches.get(batch_id)
         if earlier is not None:
             self.replays += 1
-            check_same_rows(f"batch {batch_id}", earlier, rows, allow_loss=self.allow_loss)
+            check_same_rows(f"batch {batch_id}", earlier, rows, self.may_lack)
         self.batches[batch_id] = rows
 
 
 def check_same_rows(
-    what: str, earlier: list[Row], later: list[Row], *, allow_loss: bool = False
+    what: str,
+    earlier: list[Row],
+    later: list[Row],
+    may_lack: Callable[[Row], bool] = lambda row: False,
 ) -> None:
     """Raise `ReplayDiffers` naming the first rows that only one of the two attempts has."""
     before, after = Counter(earlier), Counter(later)
-    added, missing = after - before, before - after
-    if added or (missing and not allow_loss):
+    added = after - before
+    missing = [row for row in before - after if not may_lack(row)]
+    if added or missing:
         raise ReplayDiffers(
             f"{what}: the first attempt gave {len(earlier)} rows and the next {len(later)}; "
-            f"missing {list(missing)[:3]!r}, added {list(added)[:3]!r}"
+            f"missing {missing[:3]!r}, added {list(added)[:3]!r}"
         )

@@ -13,6 +13,7 @@ import dataclasses
 import inspect
 import json
 import random
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 
@@ -94,7 +95,8 @@ class _Planner:
 class SimulatedEngine:
     """One streaming query with one source, its checkpoint and its sink.
 
-    `calls` lists the names of the planner methods called since it was last cleared. After a
+    `calls` lists the names of the planner methods called since it was last cleared; `replays`
+    counts the batches that a later run read again, "batch 0" or "later batch". After a
     `QueryFailed` or `Crashed` nothing is running: `start` again, on the same checkpoint.
     """
 
@@ -103,6 +105,7 @@ class SimulatedEngine:
         self.sink = sink
         self.rng = rng
         self.calls: list[str] = []
+        self.replays: Counter[str] = Counter()
         self.last_report: object = None
         self._fuse = Fuse()
         self._planner: _Planner | None = None
@@ -157,6 +160,7 @@ class SimulatedEngine:
             self._committed = log.offsets[last - 1] if last > 0 else None
             self._available = log.offsets[last]
             self._constructed = True
+            self.replays["later batch" if last else "batch 0"] += 1
 
     def stop(self) -> None:
         """A normal stop: the planner gets SIGTERM and `stop()` is not called."""
@@ -222,7 +226,9 @@ class SimulatedEngine:
         try:
             if self._read_job is None:
                 self._read_job = ReadJob(self._data_source, self._schema)
-            rows = self._read_job.run(shipped, faults, self.rng, self._fuse.passing)
+            rows = self._read_job.run(
+                shipped, faults, self.rng, self._fuse.passing, self.sink.may_lack
+            )
         except Exception as error:
             if isinstance(error, (Crashed, AssertionError)):
                 raise

@@ -1,59 +1,15 @@
-"""Random histories: `generate` makes one from a seed, `run` plays it, a failure tells all.
+"""A history: the steps that a world goes through. `run` plays one, and a failure tells all.
 
-The same seed gives the same history down to the last call to the service.
+The same history plays the same down to the last call to the service.
 """
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.support.crashes import CrashPoint
-from tests.support.steps import (
-    Advance,
-    AvailableNow,
-    Crash,
-    EmptyPages,
-    Fail,
-    Hide,
-    Lag,
-    LookOpen,
-    Merge,
-    Once,
-    Put,
-    Rescale,
-    Restart,
-    Run,
-    Split,
-    Step,
-)
-from tests.support.tasks import TaskFaults
+from tests.support.steps import Step
 from tests.support.world import Setup, World
-
-_HOUR_MS = 3_600_000
-
-CRASH_STEPS = (
-    *(
-        f"{when} {method}"
-        for when in ("before", "after")
-        for method in (
-            "prepareForTriggerAvailableNow",
-            "getDefaultReadLimit",
-            "initialOffset",
-            "latestOffset",
-            "reportLatestOffset",
-            "commit",
-            "partitions",
-        )
-    ),
-    "offset logged",
-    "record batch",
-    "tasks finished",
-    "sink written",
-    "batch committed",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +35,6 @@ class HistoryFailed(AssertionError):
         self.error = error
 
 
-def generate(seed: int) -> History:
-    rng = random.Random(seed)
-    setup = Setup(
-        seed=seed,
-        shards=rng.choice([1, 1, 2, 3, 4]),
-        start_kind=rng.choices(
-            ["TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "map"], weights=[9, 5, 3, 3]
-        )[0],
-        options=_some_options(rng),
-        sequence_digits=55 if rng.random() < 0.1 else 56,
-        null_keys=rng.random() < 0.3,
-        end_on_last_page=rng.random() < 0.3,
-        quotas=rng.random() < 0.2,
-    )
-    prelude = [_some_event(rng, _PRELUDE) for _ in range(rng.randrange(10))]
-    if setup.start_kind == "map":  # which can name a parent and its child, both with records
-        prelude += [_put(rng), _split(rng), _put(rng)]
-    prelude.append(Advance(rng.choice([0, 1_500, 4_000, 60_000])))
-    steps = [_some_event(rng, _EVENTS) for _ in range(rng.randint(10, 45))]
-    return History(setup, tuple(prelude), tuple(steps))
-
-
 def run(history: History) -> Counter[str]:
     """Play a history and settle it; what happened, counted. Raises `HistoryFailed`."""
     done: list[Step] = []
@@ -115,190 +49,10 @@ def run(history: History) -> Counter[str]:
             raise HistoryFailed(history, done, error) from error
         world.tally["histories"] += 1
         world.tally["calls"] += sum(world.kinesis.calls.values())
-        world.tally["replays"] += world.engine.sink.replays
+        world.tally["rewritten batches"] += world.engine.sink.replays
+        for which, count in world.engine.replays.items():
+            world.tally[f"replays of a {which}" if which[0] == "l" else f"replays of {which}"] += (
+                count
+            )
         world.tally["rows"] += sum(len(rows) for rows in world.engine.sink.batches.values())
         return world.tally
-
-
-def _some_options(rng: random.Random) -> dict[str, str]:
-    options: dict[str, str] = {}
-    if rng.random() < 0.35:
-        options["maxRecordsPerTrigger"] = str(rng.choice([1, 3, 10, 100, 1000]))
-    if rng.random() < 0.2:
-        options["maxBytesPerTrigger"] = rng.choice(["1", "200", "2k", "64k"])
-    if rng.random() < 0.15:
-        options["maxBytesPerShardPerTrigger"] = rng.choice(["100", "1k", "1m"])
-    if rng.random() < 0.5:
-        options["shardsPerTask"] = str(rng.choice([1, 2, 50]))
-    if rng.random() < 0.5:
-        options["minFetchPeriod"] = rng.choice(["200ms", "1s", "5s"])
-    if rng.random() < 0.5:
-        options["shardFetchInterval"] = rng.choice(["1s", "3s", "10s"])
-    return options
-
-
-def _put(rng: random.Random) -> Step:
-    return Put(
-        seed=rng.randrange(2**32),
-        count=rng.choice([1, 1, 2, 5, 20, 60]),
-        keys=rng.choice(["hot", "few", "few", "many", "many", "none", "chosen"]),
-        size=rng.choice([0, 10, 10, 100, 2000]),
-        gap_ms=rng.choice([0, 0, 1, 50, 700]),
-        jitter_ms=rng.choice([0, 0, 0, 300, 5_000]),
-    )
-
-
-def _burst(rng: random.Random) -> Step:
-    return Put(
-        seed=rng.randrange(2**32),
-        count=rng.choice([300, 1_500]),
-        keys=rng.choice(["hot", "many"]),
-        size=8,
-        gap_ms=rng.choice([0, 0, 1]),
-    )
-
-
-def _split(rng: random.Random) -> Step:
-    return Split(rng.random(), rng.choice([0.5, rng.random()]))
-
-
-def _merge(rng: random.Random) -> Step:
-    return Merge(rng.random())
-
-
-def _advance(rng: random.Random) -> Step:
-    return Advance(rng.choice([1, 150, 1_000, 10_000, 60_000, 290_000, 310_000]))
-
-
-def _long_silence(rng: random.Random) -> Step:
-    return Advance(rng.choice([1, 2, 4]) * _HOUR_MS // 4)
-
-
-def _hide(rng: random.Random) -> Step:
-    return Hide(rng.random(), rng.choice([1, 1, 2, 4]))
-
-
-def _look_open(rng: random.Random) -> Step:
-    return LookOpen(rng.random(), rng.choice([1, 2, 4]))
-
-
-def _rescale(rng: random.Random) -> Step:
-    return Rescale(rng.random())
-
-
-def _lag(rng: random.Random) -> Step:
-    return Lag(rng.choice([0, 0, 500, 3_000, 30_000]))
-
-
-def _empty_pages(rng: random.Random) -> Step:
-    return EmptyPages(rng.random(), rng.choice([1, 3, 12, 150]))
-
-
-def _fail(rng: random.Random) -> Step:
-    kind = rng.choice(
-        [
-            "throttle",
-            "throttle",
-            "limit_exceeded",
-            "internal",
-            "unavailable",
-            "reset",
-            "truncated",
-            "truncated_consistent",
-            "empty_page",
-            "empty_page",
-            "null_iterator",
-            "null_iterator",
-            "expired_iterator",
-            "kms_throttle",
-            "stale_listing",
-        ]
-    )
-    any_operation = kind in ("internal", "unavailable", "reset", "truncated")
-    return Fail(
-        kind=kind,
-        operation=rng.choice([None, "GetRecords", "GetShardIterator", "ListShards"])
-        if any_operation
-        else None,
-        which=rng.choice([None, rng.random()]),
-        times=rng.choice([1, 1, 2, 5]),
-        probability=rng.choice([1.0, 1.0, 0.4]),
-        for_ms=rng.choice([2_000, 30_000, 600_000])
-        if kind == "throttle" and rng.random() < 0.3
-        else None,
-    )
-
-
-def _run(rng: random.Random) -> Step:
-    faults = TaskFaults()
-    if rng.random() < 0.3:
-        faults = TaskFaults(
-            failure_rate=rng.choice([0.0, 0.5]),
-            speculation_rate=rng.choice([0.0, 0.5]),
-            two_actions=rng.random() < 0.3,
-        )
-    return Run(rng.choice([1, 1, 2, 3, 6]), rng.choice([0, 50, 250, 1_000, 12_000]), faults)
-
-
-def _crash(rng: random.Random) -> Step:
-    if rng.random() < 0.5:
-        return Crash(CrashPoint(nth=rng.randint(1, 40)))
-    return Crash(CrashPoint(rng.choice(CRASH_STEPS), rng.choice([1, 1, 2, 3])))
-
-
-def _restart(rng: random.Random) -> Step:
-    return Restart(
-        _some_options(rng),
-        rng.choice([None, "LATEST", "TRIM_HORIZON", "AT_TIMESTAMP 1767225600000"]),
-    )
-
-
-def _available_now(rng: random.Random) -> Step:
-    meanwhile = [
-        rng.choice([_put, _put, _split, _merge, _hide])(rng) for _ in range(rng.randrange(4))
-    ]
-    return AvailableNow(rng.choice([0, 100, 2_000]), tuple(meanwhile))
-
-
-def _once(rng: random.Random) -> Step:
-    return Once()
-
-
-_Maker = Callable[[random.Random], Step]
-
-_PRELUDE: tuple[tuple[_Maker, int], ...] = (
-    (_put, 10),
-    (_burst, 1),
-    (_split, 4),
-    (_merge, 3),
-    (_rescale, 1),
-    (_advance, 3),
-    (_empty_pages, 1),
-    (_lag, 1),
-)
-
-_EVENTS: tuple[tuple[_Maker, int], ...] = (
-    (_put, 24),
-    (_burst, 1),
-    (_split, 8),
-    (_merge, 7),
-    (_rescale, 1),
-    (_advance, 8),
-    (_long_silence, 1),
-    (_hide, 4),
-    (_look_open, 2),
-    (_lag, 2),
-    (_empty_pages, 4),
-    (_fail, 14),
-    (_run, 30),
-    (_crash, 9),
-    (_restart, 4),
-    (_available_now, 4),
-    (_once, 1),
-)
-
-
-def _some_event(rng: random.Random, table: tuple[tuple[_Maker, int], ...]) -> Step:
-    makers, weights = zip(*table, strict=True)
-    maker: _Maker = rng.choices(makers, weights=weights)[0]
-    return maker(rng)

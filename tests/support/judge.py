@@ -12,7 +12,11 @@ Named invariants, each checked incrementally over the committed batches:
                nothing left.
 * `tracked`    no shard but the open ones, those being drained, their direct parents (also of those
                that have still to enter), and those that were finished by this very batch.
-* `complete`   (at the end) everything that the start promises has been read.
+* `read until` nothing that was put before a shard's read-until time lies past its position, and a
+               shard of which something was read, or a child of such a one, has such a time.
+* `loss`       what is missing is gone from the stream, and an alarm said so.
+* `false alarm` no alarm speaks of loss where there was none (`losses.py` has the rules for both).
+* `complete`   (at the end) everything that the start promises has been read, or was lost and told.
 
 `World` and `AvailableNow` add `progress`, `quiet` and `available now`.
 
@@ -22,18 +26,25 @@ lineage code.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from tests.support.checkpoint import Checkpoint, Row, Sink
+from tests.support.losses import Alarm, Losses
+from tests.support.offsets import (
+    AFTER_SEQUENCE_NUMBER,
+    AT_TIMESTAMP,
+    SHARD_END,
+    Entries,
+    Entry,
+    parse_entries,
+)
 from tests.support.starts import Promise, Start, promise
 from tests.support.truth import Truth
 
 #: Columns of the connector's schema.
 PARTITION_KEY, DATA, STREAM, SHARD_ID, SEQUENCE_NUMBER, ARRIVAL = range(6)
-
-_RANK = {"TRIM_HORIZON": 0, "AT_TIMESTAMP": 1, "AFTER_SEQUENCE_NUMBER": 2, "SHARD_END": 3}
 
 
 class Verdict(AssertionError):
@@ -77,22 +88,31 @@ class Judge:
     start: Start
     checkpoint: Checkpoint
     sink: Sink
+    losses: Losses
     reads: dict[str, ShardRead] = field(default_factory=dict)
+    #: Rows committed so far.
+    rows: int = 0
     _judged: int = 0
     _window: Window = Window(0, 0)
     _key_order: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: -1))
     _left: set[str] = field(default_factory=set)
     #: How many records each shard had when the start was resolved.
     _had: dict[str, int] = field(default_factory=dict)
-    _offset: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _offset: Entries = field(default_factory=dict)
+    _listing_disturbed: bool = False
 
     def pinned(self, window: Window) -> None:
         """Batch 0 was logged just now; its start was resolved within `window`."""
         self._window = window
         self._had = {shard.shard_id: len(shard.records) for shard in self.truth.shards()}
 
-    def check(self) -> None:
-        """Judge the batches committed since the last call. Raises `Verdict`."""
+    def check(self, listing_disturbed: bool = False) -> None:
+        """Judge the batches committed since the last call. Raises `Verdict`.
+
+        `listing_disturbed`: a listing may have lacked shards. A shard that has ended then stays in
+        the offset until it is listed; `check_complete` knows no such excuse.
+        """
+        self._listing_disturbed = listing_disturbed
         while self.checkpoint.is_committed(self._judged):
             batch_id = self._judged
             rows = self.sink.batches[batch_id]
@@ -100,29 +120,70 @@ class Judge:
             for row in rows:
                 by_shard[str(row[SHARD_ID])].append(row)
             must, may = self._promises()
+            if batch_id == 0:
+                self._offset = parse_entries(self.checkpoint.offsets[0], "starts")
             for shard_id, shard_rows in by_shard.items():
                 self._check_rows(batch_id, shard_id, shard_rows, must, may)
             self._check_lineage(batch_id, by_shard)
             self._check_keys(batch_id, by_shard)
             self._check_offset(batch_id, self.checkpoint.offsets[batch_id], must)
+            self.rows += len(rows)
             self._judged += 1
 
+    def check_alarm(self, alarm: Alarm, now_ms: int) -> None:
+        """Raises `Verdict` if the connector spoke of loss where there was none."""
+        begin, planned = self._offset, self.checkpoint.offsets.get(self._judged)
+        if not begin and planned is not None:
+            begin = parse_entries(planned, "starts")
+        end = parse_entries(planned) if planned is not None else {}
+        reason = self.losses.check_alarm(alarm, begin, end, self._done(), now_ms)
+        if reason is not None:
+            raise Verdict("false alarm", f"{alarm}: {reason}")
+
     def check_complete(self) -> None:
-        """Raises `Verdict` unless all that the start promises has been read."""
+        """Raises `Verdict` unless all that the start promises has been read, or was lost and
+        told."""
         unread = self.unread()
         if unread:
             raise Verdict("complete", f"not read: {unread}; last offset {self._last_offset()}")
+        for shard_id, done in self._done().items():
+            if self.losses.promises(shard_id):
+                count = len(self.truth.shard(shard_id).records)
+                self._check_missing("the end", shard_id, done, count)
+        self._check_tracked("the end", self._offset, set())
 
     def unread(self) -> dict[str, int]:
-        """Promised records not yet committed, by shard."""
-        must, _ = self._promises()
+        """Promised records not yet committed and still there, by shard."""
         left: dict[str, int] = {}
-        for shard_id, first in must.items():
-            read = self.reads.get(shard_id)
-            count = len(self.truth.shard(shard_id).records) - (read.next if read else first)
+        for shard_id, done in self._done().items():
+            shard = self.truth.shard(shard_id)
+            count = len(shard.records) - max(done, shard.trimmed)
             if count > 0:
                 left[shard_id] = count
         return left
+
+    def is_idle_at_the_tip(self) -> bool:
+        """Everything was read, and all open shards are tracked."""
+        open_ids = {shard.shard_id for shard in self.truth.open_shards()}
+        return not self.unread() and open_ids <= self._offset.keys()
+
+    def oldest_read_until_ms(self) -> int | None:
+        """The earliest read-until time of an unfinished shard in the last committed offset."""
+        times = [e.read_until_ms for e in self._offset.values() if not e.finished]
+        return min((time for time in times if time is not None), default=None)
+
+    def _done(self) -> dict[str, int]:
+        """By promised shard, how many of its records were read or are not promised."""
+        must, _ = self._promises()
+        return {
+            i: self.reads[i].next if i in self.reads else self._first_promised(i, must)
+            for i in must
+        }
+
+    def _first_promised(self, shard_id: str, must: Promise) -> int:
+        """Index of the first record that has to be read."""
+        count = len(self.truth.shard(shard_id).records)
+        return max(must.get(shard_id, count), self.losses.gone_before(shard_id))
 
     def read_up_to(self, shard_id: str) -> int:
         """Index in the ledger up to which the shard was read; 0 if nothing was."""
@@ -144,15 +205,16 @@ class Judge:
     def _check_rows(
         self, batch_id: int, shard_id: str, rows: list[Row], must: Promise, may: Promise
     ) -> None:
-        records = self.truth.shard(shard_id).records
         read = self.reads.get(shard_id)
         if read is None:
             number = int(str(rows[0][SEQUENCE_NUMBER]))
             first = self.truth.shard(shard_id).index_of(number)
             if first is None:
                 raise Verdict("rows", f"batch {batch_id}: {shard_id} has no record {number}")
-            earliest, latest = may.get(shard_id), must.get(shard_id, len(records))
-            if earliest is None or not earliest <= first <= latest:
+            earliest, latest = may.get(shard_id), self._first_promised(shard_id, must)
+            if first > latest:
+                self._check_missing(f"batch {batch_id}", shard_id, latest, first, begun=False)
+            if earliest is None or first < earliest:
                 raise Verdict(
                     "rows",
                     f"batch {batch_id}: {shard_id} begins with its record {first}, "
@@ -160,6 +222,10 @@ class Judge:
                 )
             read = self.reads[shard_id] = ShardRead(first, first, batch_id, batch_id)
         for row in rows:
+            found = self._index_or_none(shard_id, row)
+            if found is not None and found > read.next:
+                self._check_missing(f"batch {batch_id}", shard_id, read.next, found)
+                read.next = found
             expected = self._row(shard_id, read.next)
             if row != expected:
                 raise Verdict(
@@ -169,6 +235,23 @@ class Judge:
                 )
             read.next += 1
         read.last_batch = batch_id
+
+    def _check_missing(
+        self, when: str, shard_id: str, first: int, end: int, begun: bool = True
+    ) -> None:
+        """Records `first` to before `end` were passed over. `begun`: some before were read."""
+        if first >= end:
+            return
+        if end > self.truth.shard(shard_id).trimmed:
+            raise Verdict("rows", f"{when}: {shard_id} lacks its records {first} to {end - 1}")
+        entry = self._offset.get(shard_id)
+        if not begun and (entry is None or entry.read_until_ms is None):
+            return
+        reason = self.losses.untold(shard_id, first, end)
+        if reason is not None:
+            raise Verdict(
+                "loss", f"{when}: {shard_id} silently lacks {first} to {end - 1}: {reason}"
+            )
 
     def _row(self, shard_id: str, index: int) -> Row | None:
         records = self.truth.shard(shard_id).records
@@ -224,28 +307,34 @@ class Judge:
                 self._key_order[key] = put
 
     def _check_offset(self, batch_id: int, text: str, must: Promise) -> None:
-        before, after = self._offset, parse_shards(text)
+        before, after = self._offset, parse_entries(text)
         named = self.start.shards
-        for shard_id, place in after.items():
-            self._check_forward(batch_id, shard_id, before.get(shard_id), place)
-            self._check_end(batch_id, shard_id, place, must, shard_id in named)
+        for shard_id, entry in after.items():
+            self._check_forward(batch_id, shard_id, before.get(shard_id), entry)
+            self._check_end(batch_id, shard_id, entry.place, must, shard_id in named)
+            self._check_read_until(batch_id, shard_id, entry, must)
         for shard_id in before.keys() - after.keys():
-            if before[shard_id][0] != _RANK["SHARD_END"]:
+            if not before[shard_id].finished and not self.truth.shard(shard_id).expired:
                 raise Verdict("forward", f"batch {batch_id}: {shard_id} left the offset unfinished")
             self._left.add(shard_id)
-        self._check_tracked(batch_id, before, after)
+        just_ended = {i for i, e in after.items() if e.finished and not _was_finished(before, i)}
+        waiting = before.keys() if self._listing_disturbed else set()
+        self._check_tracked(f"batch {batch_id}", after, just_ended | waiting)
+        self.losses.anchor(after)
         self._offset = after
 
     def _check_forward(
-        self, batch_id: int, shard_id: str, before: tuple[int, int] | None, place: tuple[int, int]
+        self, batch_id: int, shard_id: str, before: Entry | None, entry: Entry
     ) -> None:
         if shard_id in self._left:
             raise Verdict("forward", f"batch {batch_id}: {shard_id} came back into the offset")
         if before is None:
             # It is new; its position was TRIM_HORIZON, and may be further within the same plan.
             return
-        if place < before:
-            raise Verdict("forward", f"batch {batch_id}: {shard_id} went from {before} to {place}")
+        if entry.place < before.place:
+            raise Verdict("forward", f"batch {batch_id}: {shard_id} went from {before} to {entry}")
+        if (entry.read_until_ms or 0) < (before.read_until_ms or 0):
+            raise Verdict("forward", f"batch {batch_id}: {shard_id} went from {before} to {entry}")
 
     def _check_end(
         self, batch_id: int, shard_id: str, place: tuple[int, int], must: Promise, named: bool
@@ -253,9 +342,13 @@ class Judge:
         rank, value = place
         shard = self.truth.shard(shard_id)
         read = self.reads.get(shard_id)
-        if rank == _RANK["AFTER_SEQUENCE_NUMBER"]:
+        if rank == AFTER_SEQUENCE_NUMBER:
+            if read is not None and shard.index_after(value) > read.next:
+                end = shard.index_after(value)
+                self._check_missing(f"batch {batch_id}", shard_id, read.next, end)
+                read.next = end
             if read is None:
-                if not named:
+                if not named and shard.index_after(value) > shard.trimmed:
                     raise Verdict("ends", f"batch {batch_id}: {shard_id} is after {value}, unread")
             elif value != shard.records[read.next - 1].sequence_number:
                 raise Verdict(
@@ -263,9 +356,13 @@ class Judge:
                     f"batch {batch_id}: {shard_id} ends after {value} (record "
                     f"{shard.index_of(value)}), read was up to record {read.next - 1}",
                 )
-        elif rank == _RANK["SHARD_END"]:
-            done = read.next if read else must.get(shard_id, len(shard.records))
-            if shard.closed_ms is None or done < len(shard.records):
+        elif rank == SHARD_END:
+            done = read.next if read else self._first_promised(shard_id, must)
+            begun = read is not None
+            count = len(shard.records)
+            if done < count <= shard.trimmed:
+                self._check_missing(f"batch {batch_id}", shard_id, done, count, begun)
+            elif shard.closed_ms is None or done < count:
                 raise Verdict(
                     "ends",
                     f"batch {batch_id}: {shard_id} is at SHARD_END (closed: {shard.closed_ms}) "
@@ -274,13 +371,36 @@ class Judge:
         elif read is not None:
             raise Verdict("ends", f"batch {batch_id}: {shard_id} was read and is at {place}")
 
-    def _check_tracked(
-        self,
-        batch_id: int,
-        before: dict[str, tuple[int, int]],
-        after: dict[str, tuple[int, int]],
-    ) -> None:
-        ended = {i for i, (rank, _) in after.items() if rank == _RANK["SHARD_END"]}
+    def _check_read_until(self, batch_id: int, shard_id: str, entry: Entry, must: Promise) -> None:
+        shard = self.truth.shard(shard_id)
+        if entry.read_until_ms is None:
+            # Not where the start names the shard or a parent, which may be unfinished on entry.
+            named = not self.start.shards.keys().isdisjoint((shard_id, *shard.parent_ids))
+            line = [shard_id] if named else [shard_id, *shard.parent_ids]
+            begun = [i for i in line if i in self.reads]
+            if begun and not any(self.truth.shard(i).trimmed for i in (*begun, shard_id)):
+                raise Verdict("read until", f"batch {batch_id}: {shard_id} has no such time")
+            return
+        kind, number = entry.place
+        if kind == SHARD_END:
+            return
+        # What arrived before the start is nobody's, whatever is said of it.
+        following = max(shard.trimmed, must.get(shard_id, len(shard.records)))
+        if kind == AFTER_SEQUENCE_NUMBER:
+            following = max(following, shard.index_after(number))
+        elif kind == AT_TIMESTAMP:
+            following = max(following, shard.index_at_time(number))
+        if following < len(shard.records):
+            put_ms = self.truth.put_at_ms(shard.records[following])
+            if put_ms < entry.read_until_ms:
+                raise Verdict(
+                    "read until",
+                    f"batch {batch_id}: {shard_id} claims to be read until {entry.read_until_ms}, "
+                    f"but its record {following}, put at {put_ms}, is not read",
+                )
+
+    def _check_tracked(self, when: str, after: Entries, excused: Set[str]) -> None:
+        ended = {i for i, entry in after.items() if entry.finished}
         # Open, being drained, or still to enter (a listing may not have shown it or its parents).
         live = {
             shard.shard_id
@@ -289,22 +409,14 @@ class Judge:
             if shard.shard_id in after or not self.truth.ancestors(shard.shard_id).isdisjoint(after)
         }
         parents = {parent for i in live for parent in self.truth.shard(i).parent_ids}
-        just_ended = {i for i in ended if before.get(i, (0, 0))[0] != _RANK["SHARD_END"]}
-        needless = after.keys() - live - parents - just_ended
+        needless = after.keys() - live - parents - excused
         if needless:
-            raise Verdict(
-                "tracked", f"batch {batch_id} still tracks {sorted(needless)}, nobody's parents"
-            )
+            raise Verdict("tracked", f"{when} still tracks {sorted(needless)}, nobody's parents")
 
     def _last_offset(self) -> str | None:
         last = self.checkpoint.last_offset()
         return None if last is None else self.checkpoint.offsets[last]
 
 
-def parse_shards(text: str) -> dict[str, tuple[int, int]]:
-    """The offset's tracked shards as comparable places: (kind in order, its number or 0)."""
-    places: dict[str, tuple[int, int]] = {}
-    for shard_id, (position, _read_until) in json.loads(text)["shards"].items():
-        kind, _, number = position.partition(" ")
-        places[shard_id] = (_RANK[kind], int(number) if number else 0)
-    return places
+def _was_finished(before: Entries, shard_id: str) -> bool:
+    return shard_id in before and before[shard_id].finished

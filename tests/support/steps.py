@@ -174,15 +174,19 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class EmptyPages:
-    """Fresh iterators on one shard give `pages` empty pages before their first record."""
+    """Fresh iterators on one shard give `pages` empty pages before their first record, in all or
+    each of them."""
 
     which: float
     pages: int
+    each_iterator: bool = False
 
     def apply(self, world: World) -> None:
-        shards = world.truth.shards()
+        shards = [shard for shard in world.truth.shards() if not shard.expired]
         shard = shards[int(self.which * len(shards))]
-        world.kinesis.empty_pages(STREAM, shard.shard_id, self.pages)
+        world.kinesis.empty_pages(
+            STREAM, shard.shard_id, self.pages, each_iterator=self.each_iterator
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +301,7 @@ class AvailableNow:
         for _ in range(bound):
             progress = world.trigger()
             if progress is None:
-                return  # crashed: no promise
+                return  # crashed or stopped at a loss: no promise
             if progress is Progress.TERMINATED:
                 break
             if waiting:
@@ -315,10 +319,11 @@ class AvailableNow:
             shard_id = shard.shard_id
             had = there.get(shard_id, 0)
             read = world.judge.read_up_to(shard_id)
-            if read > max(had, before.get(shard_id, 0)):
+            # A shard that the first listing did not show is read to the tip it has when it shows.
+            if read > max(had, before.get(shard_id, 0)) and not world.listing_disturbed:
                 raise Verdict(
                     "available now", f"{shard_id} was read to {read}, when it began it had {had}"
                 )
             expected = shard_id in must and must[shard_id] < had
-            if expected and read < had and not world.listing_disturbed:
+            if expected and max(read, shard.trimmed) < had and not world.listing_disturbed:
                 raise Verdict("available now", f"{shard_id} was read to {read} of {had}")

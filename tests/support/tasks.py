@@ -114,12 +114,16 @@ class ReadJob:
         faults: TaskFaults,
         rng: random.Random,
         passing: Callable[[str], None],
+        may_lack: Callable[[Row], bool] = lambda row: False,
     ) -> list[Row]:
-        """Read all input partitions, interleaved by `rng`; the rows in partition order."""
-        rows = self._run_once(partitions, faults, rng, passing)
+        """Read all input partitions, interleaved by `rng`; the rows in partition order.
+
+        `may_lack`: the rows that a later attempt may lack.
+        """
+        rows = self._run_once(partitions, faults, rng, passing, may_lack)
         if faults.two_actions:
-            again = self._run_once(partitions, faults, rng, passing)
-            check_same_rows("the second action", rows, again)
+            again = self._run_once(partitions, faults, rng, passing, may_lack)
+            check_same_rows("the second action", rows, again, may_lack)
         return rows
 
     def _run_once(
@@ -128,6 +132,7 @@ class ReadJob:
         faults: TaskFaults,
         rng: random.Random,
         passing: Callable[[str], None],
+        may_lack: Callable[[Row], bool],
     ) -> list[Row]:
         finished: dict[int, list[Row]] = {}
         running: list[Attempt] = []
@@ -151,7 +156,8 @@ class ReadJob:
                     running.remove(attempt)
                     other = finished.setdefault(attempt.index, attempt.rows)
                     if other is not attempt.rows:
-                        check_same_rows(f"input partition {attempt.index}", other, attempt.rows)
+                        what = f"input partition {attempt.index}"
+                        check_same_rows(what, other, attempt.rows, may_lack)
         finally:
             for attempt in running:
                 attempt.fail()

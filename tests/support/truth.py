@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +20,9 @@ class TrueShard:
     created_ms: int
     closed_ms: int | None
     records: Sequence[Record]
+    #: How many records, from the front, can no longer be read, and whether the shard is gone.
+    trimmed: int
+    expired: bool
 
     def index_of(self, sequence_number: int) -> int | None:
         """Index of the record with this number, None if there is none."""
@@ -27,6 +30,10 @@ class TrueShard:
         if index < len(self.records) and self.records[index].sequence_number == sequence_number:
             return index
         return None
+
+    def index_after(self, sequence_number: int) -> int:
+        """Index of the first record past this number, whether or not a record has it."""
+        return bisect_right(self.records, sequence_number, key=lambda r: r.sequence_number)
 
     def index_at_time(self, time_ms: int) -> int:
         """Index of the first record, in the shard's order, that arrived at `time_ms` or later."""
@@ -39,7 +46,8 @@ class TrueShard:
 class Truth:
     """All shards ever and their records, parents before children.
 
-    `read_ledger` is asked again only after `changed()`: call that with every put and reshard.
+    `read_ledger` is asked again only after `changed()`: call that with every put and reshard, and
+    when records may have been trimmed.
     """
 
     def __init__(self, read_ledger: Callable[[], Ledger]) -> None:
@@ -48,6 +56,8 @@ class Truth:
         self._ancestors: dict[str, frozenset[str]] = {}
         #: Sequence number → how many puts came before, for records that their key placed.
         self.put_order: dict[int, int] = {}
+        #: Sequence number → when it was put, where that is not its arrival time.
+        self.put_ms: dict[int, int] = {}
 
     def changed(self) -> None:
         self._shards = None
@@ -62,6 +72,14 @@ class Truth:
 
     def shards(self) -> list[TrueShard]:
         return list(self._by_id().values())
+
+    def put_at_ms(self, record: Record) -> int:
+        """When the record was put; its arrival time may be earlier."""
+        return self.put_ms.get(record.sequence_number, record.arrival_ms)
+
+    def kin(self, shard_id: str) -> set[str]:
+        """The shard, its ancestors and its descendants."""
+        return {shard_id, *self.ancestors(shard_id), *self.descendants(shard_id)}
 
     def open_shards(self) -> list[TrueShard]:
         return [shard for shard in self.shards() if shard.closed_ms is None]
@@ -101,4 +119,6 @@ def _true_shard(shard: LedgerShard) -> TrueShard:
         shard.created_ms,
         shard.closed_ms,
         shard.records,
+        shard.trimmed,
+        shard.expired,
     )

@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kinesis_source.errors import DataLossError
 from kinesis_source.testing import LocalKinesis
-from tests.support.checkpoint import Checkpoint, Sink
+from kinesis_source.testing.stream import TrimmedAnswer
+from tests.support.checkpoint import Checkpoint, Row, Sink
 from tests.support.connection import InProcessDataSource, register, unregister
 from tests.support.crashes import Crashed, CrashPoint
-from tests.support.engine import Progress, SimulatedEngine, Trigger
-from tests.support.judge import Judge, Verdict, Window
+from tests.support.engine import Progress, QueryFailed, SimulatedEngine, Trigger
+from tests.support.judge import SEQUENCE_NUMBER, SHARD_ID, Judge, Verdict, Window
+from tests.support.losses import CLOCK_ERROR_MS, AlarmLog, Losses, parse_alarm
 from tests.support.patience import PatientClock
 from tests.support.starts import Start
 from tests.support.tasks import NO_TASK_FAULTS, TaskFaults
@@ -27,13 +30,30 @@ STREAM = "orders"
 #: the settling lists and probes every shard.
 SETTLING_GAP_MS = 11_000
 
-#: Dates are whole seconds, so the connector's idea of the service's time is up to that much late.
-CLOCK_ERROR_MS = 1_001
+#: The shortest retention period: before that nothing can be trimmed.
+DAY_MS = 24 * 3_600_000
+
+#: What passes before a new process asks the service for anything, where quotas are on.
+PROCESS_START_MS = 3_000
+
+#: Triggers in a row without a batch after which all is quiet; doubts take a few to settle.
+IDLE_TRIGGERS = 6
+
+#: Calls of one history that may exceed a quota: so many in 100, and so many in any case, since a
+#: history is short and a new process does not know what the last one called. Over many histories
+#: `soak` holds them to 1 in 100.
+MOST_THROTTLES_PERCENT = 3
+FREE_THROTTLES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The constants of a history. `options`: of the first run, without stream and start."""
+    """The constants of a history. `options`: of the first run, without stream and start.
+
+    `child_shards`: whether GetRecords names the children at a shard's end. `quotas`: the service's
+    quotas are on; then `alone` says that nothing else may cause a throttle (no such faults and no
+    attempts side by side), so that the connector's own calls must keep within them.
+    """
 
     seed: int
     shards: int
@@ -42,7 +62,11 @@ class Setup:
     sequence_digits: Literal[55, 56] = 56
     null_keys: bool = False
     end_on_last_page: bool = False
+    child_shards: bool = True
     quotas: bool = False
+    alone: bool = False
+    retention_hours: int = 24
+    trimmed_answer: TrimmedAnswer = "horizon"
 
 
 class World:
@@ -56,27 +80,38 @@ class World:
             quotas=setup.quotas,
             seed=setup.seed,
             shard_end="last_page" if setup.end_on_last_page else "extra_page",
+            trimmed_answer=setup.trimmed_answer,
         )
         self.kinesis.create_stream(
             STREAM,
             shards=setup.shards,
+            retention_hours=setup.retention_hours,
             sequence_digits=setup.sequence_digits,
             null_keys=setup.null_keys,
         )
         self.truth = Truth(lambda: self.kinesis.ledger(STREAM))
-        self.engine = SimulatedEngine(Checkpoint(), Sink(), random.Random(setup.seed))
+        self.losses = Losses(self.truth, setup.retention_hours * 3_600_000)
+        self.engine = SimulatedEngine(
+            Checkpoint(), Sink(self._is_trimmed), random.Random(setup.seed)
+        )
         self.options = dict(setup.options)
         self.judge: Judge | None = None
         self.tally: Counter[str] = Counter()
         #: A listing may not show all shards: hidden, lagging or stale on purpose.
         self.listing_disturbed = False
         self._run_started_ms = 0
+        self._log = AlarmLog()
+        #: Stops by a `DataLossError` in a row, and whether the next run is to go on all the same.
+        self._stops = 0
+        self._accepting = False
 
     def __enter__(self) -> World:
-        self.url = register(self.kinesis, self.clock)
+        self.url = register(self.kinesis, self.clock, child_shards=self.setup.child_shards)
+        self._log.__enter__()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self._log.__exit__()
         unregister(self.url)
 
     # The stream
@@ -93,6 +128,8 @@ class World:
         )
         if hash_key is None:
             self.truth.put_order[put.sequence_number] = len(self.truth.put_order)
+        if arrival_ms is not None:
+            self.truth.put_ms[put.sequence_number] = self.clock.now_ms()
         self.tally["puts"] += 1
         self.truth.changed()
 
@@ -100,6 +137,16 @@ class World:
         act()
         self.tally["reshards"] += 1
         self.truth.changed()
+
+    def set_retention(self, hours: int) -> None:
+        self.kinesis.set_retention_hours(STREAM, hours)
+        self.truth.changed()
+        self.losses.retention_changes(hours * 3_600_000, self.clock.now_ms())
+
+    def _is_trimmed(self, row: Row) -> bool:
+        self.truth.changed()
+        shard = self.truth.shard(str(row[SHARD_ID]))
+        return shard.index_after(int(str(row[SEQUENCE_NUMBER]))) <= shard.trimmed
 
     def may_disturb_listings(self) -> bool:
         """Asked by steps that keep shards out of listings. A start that names shards needs them
@@ -123,6 +170,7 @@ class World:
                 "endpointUrl": self.url,
                 "startingPosition": starting_position,
                 **self.options,
+                **({"failOnDataLoss": "false"} if self._accepting else {}),
             }
         )
 
@@ -131,16 +179,20 @@ class World:
         restart gives instead; only a query that has a checkpoint may be given another."""
         if self.judge is None:
             start = resolve_start(self.setup, self.truth, self.clock.now_ms())
-            self.judge = Judge(STREAM, self.truth, start, self.engine.checkpoint, self.engine.sink)
+            self.judge = Judge(
+                STREAM, self.truth, start, self.engine.checkpoint, self.engine.sink, self.losses
+            )
         if starting_position is None or not self.batch_0_logged:
             starting_position = self.judge.start.option
+        if self.setup.quotas:
+            self.clock.advance(PROCESS_START_MS)
         self._run_started_ms = self.clock.now_ms()
         self.clock.begin()
         self.engine.start(functools.partial(self.make_source, starting_position), trigger)
 
     def trigger(self, faults: TaskFaults = NO_TASK_FAULTS) -> Progress | None:
         """One trigger of the query, started if it is not running, then the judge; None if it
-        crashed."""
+        crashed or stopped at a loss."""
         before_batch_0 = not self.batch_0_logged
         progress: Progress | None
         try:
@@ -151,13 +203,44 @@ class World:
         except Crashed:
             self.tally["crashes"] += 1
             progress = None
+        except QueryFailed as failure:
+            if not isinstance(failure.original, DataLossError):
+                raise
+            self._stopped_at_loss(str(failure.original))
+            progress = None
         assert self.judge is not None
         if before_batch_0 and self.batch_0_logged:
             earliest_ms = self._run_started_ms - CLOCK_ERROR_MS
             self.judge.pinned(Window(earliest_ms, self.clock.now_ms(), self.listing_disturbed))
-        self.tally[progress.value if progress else "crashed triggers"] += 1
-        self.judge.check()
+        self.tally[progress.value if progress else "failed triggers"] += 1
+        if self.clock.now_ms() - self.truth.created_ms >= DAY_MS:
+            self.truth.changed()
+        for alarm in self._log.heard:
+            self.tally["losses logged"] += 1
+            self.judge.check_alarm(alarm, self.clock.now_ms())
+            self.losses.told.append(alarm)
+        self._log.heard.clear()
+        self.judge.check(self.listing_disturbed)
+        if self._accepting and progress is Progress.BATCH:
+            self._stops, self._accepting = 0, False
+            self.stop()  # the loss is behind the query: back to the option as it was
         return progress
+
+    def _stopped_at_loss(self, message: str) -> None:
+        """As the message says: start it once with failOnDataLoss=false. Some try again first."""
+        alarm = parse_alarm(message)
+        if alarm is None or self._loses_nothing:
+            raise Verdict("loss", f"the query stopped: {message}")
+        self.tally["stops at a loss"] += 1
+        assert self.judge is not None
+        self.truth.changed()
+        self.judge.check_alarm(alarm, self.clock.now_ms())
+        self._stops += 1
+        self._accepting = self._stops > self.setup.seed % 2
+
+    @property
+    def _loses_nothing(self) -> bool:
+        return self._accepting or self.options.get("failOnDataLoss") == "false"
 
     def stop(self) -> None:
         if self.engine.running:
@@ -184,11 +267,16 @@ class World:
             bound += records
         return bound
 
-    def settle(self) -> None:
-        """No more faults: everything must be read within `most_triggers` triggers, and then no
-        batch may happen any more."""
+    def end_faults(self) -> None:
+        """From now on the service is well and nothing crashes."""
         self.engine.crash_at(None)
         self.kinesis.clear_faults()
+        self.kinesis.behaviour.listing_lag_ms = 0
+
+    def settle(self) -> None:
+        """No more faults: everything must be read within `most_triggers` triggers, and then no
+        batch may happen any more. A loss may stop the query once more."""
+        self.end_faults()
         if self.judge is None:
             self.trigger()
         assert self.judge is not None
@@ -198,22 +286,33 @@ class World:
             if triggers == bound:
                 raise Verdict("progress", f"after {bound} triggers unread: {self.judge.unread()}")
             self.clock.advance(SETTLING_GAP_MS)
-            self.trigger()
+            self._trigger_accepting_loss()
             triggers += 1
         self.tally["settling triggers"] += triggers
         self.tally["settling bound"] += bound
+        self._check_budget()
         self._become_quiet()
         self.judge.check_complete()
+
+    def _trigger_accepting_loss(self) -> Progress | None:
+        progress = self.trigger()
+        if self._stops:
+            self.options["failOnDataLoss"] = "false"
+            progress = self.trigger()
+        return progress
 
     def _become_quiet(self) -> None:
         """Ends of shards and new generations without records may take a few batches more; then
         no trigger may make one, neither in this run nor in later ones."""
         patience = 6 + 3 * (self.truth.depth() + 1)
         idle = 0
-        while idle < 5:
+        while idle < IDLE_TRIGGERS:
             self.clock.advance(SETTLING_GAP_MS)
-            if self.trigger() is Progress.IDLE:
+            before = self.kinesis.calls.copy()
+            if self._trigger_accepting_loss() is Progress.IDLE:
                 idle += 1
+                if idle == IDLE_TRIGGERS:
+                    self._check_idle_calls(self.kinesis.calls - before)
             else:
                 idle = 0
                 patience -= 1
@@ -228,6 +327,28 @@ class World:
         self.start(Trigger.AVAILABLE_NOW)
         if self.trigger() is not Progress.TERMINATED:
             raise Verdict("quiet", "AvailableNow made a batch of nothing")
+
+    def _check_idle_calls(self, calls: Counter[tuple[str, str | None]]) -> None:
+        """What a trigger may call where nothing happens and all is known: one GetRecords a shard,
+        and one more to learn that the shard is still open."""
+        most = {"GetRecords": 2, "GetShardIterator": 1, "ListShards": 1, "DescribeStreamSummary": 1}
+        open_ids = {shard.shard_id for shard in self.truth.open_shards()}
+        for (operation, shard_id), count in calls.items():
+            if count > most[operation] or (shard_id is not None and shard_id not in open_ids):
+                raise Verdict("budget", f"an idle trigger called {operation} {shard_id} {count}×")
+
+    def _check_budget(self) -> None:
+        """With quotas on and the stream to itself, the connector keeps within them."""
+        if not self.setup.alone:
+            return
+        calls, throttled = self.kinesis.calls.total(), self.kinesis.throttled.total()
+        self.tally["calls with quotas"] += calls
+        self.tally["throttled with quotas"] += throttled
+        if throttled > FREE_THROTTLES + calls * MOST_THROTTLES_PERCENT // 100:
+            raise Verdict(
+                "budget",
+                f"{throttled} of {calls} calls exceeded a quota: {dict(self.kinesis.throttled)}",
+            )
 
 
 def resolve_start(setup: Setup, truth: Truth, now_ms: int) -> Start:
@@ -245,11 +366,12 @@ def resolve_start(setup: Setup, truth: Truth, now_ms: int) -> Start:
         return Start(setup.start_kind)
     default = rng.choice(["TRIM_HORIZON", "LATEST", some_time()])
     named: dict[str, str] = {}
-    shards = truth.shards()
+    truth.changed()
+    shards = [shard for shard in truth.shards() if not shard.expired]
     first = rng.choice([s for s in shards if s.parent_ids] or shards)
     chosen = [first]
     if first.parent_ids and rng.random() < 0.6:
-        chosen.append(truth.shard(rng.choice(first.parent_ids)))
+        chosen += [s for s in shards if s.shard_id == rng.choice(first.parent_ids)]
     for shard in chosen:
         kinds = ["TRIM_HORIZON", "LATEST", some_time()]
         if shard.records:

