@@ -102,6 +102,8 @@ class ShardCursor:
         self.shard_id = shard_id
         #: Everything that arrived before it lies before the place; None if that is not known.
         self.read_until_ms = place.read_until_ms
+        #: How many iterators were opened.
+        self.openings = 0
         #: How often a walk over empty pages was lost with its iterator, and began again.
         self.lost_walks = 0
         self._client = client
@@ -178,6 +180,7 @@ class ShardCursor:
         if self._unproven is None and self._opens_at is not None:
             self._unproven = _Proof.PLACE
         self._iterator = self._client.get_shard_iterator(self.shard_id, self._iterator_start())
+        self.openings += 1
 
     @property
     def _opens_at(self) -> int | None:
@@ -347,9 +350,7 @@ class ShardCursor:
             self._pages_to_confirm_end = remaining
             reached = Reached.TIP if page.millis_behind == 0 else Reached.MORE
             self._stood_at_tip = reached is Reached.TIP
-        elif page.has_child_shards or (
-            self._pages_to_confirm_end and not records and page.millis_behind == 0
-        ):
+        elif page.has_child_shards or (self._pages_to_confirm_end and _shows_nothing_more(page)):
             self._ended = True
             reached = Reached.END
         else:
@@ -369,6 +370,11 @@ class ShardCursor:
         self._read = record.sequence_number
         self._hint = self._first_record = None
         self.read_until_ms = max(self.read_until_ms or 0, record.arrival_ms)
+
+
+def _shows_nothing_more(page: RecordsPage) -> bool:
+    """Also a page that holds nothing but the record it was opened at may be cut off by its size."""
+    return not page.records or page.millis_behind == 0
 
 
 def seen(record: Record) -> SeenRecord:

@@ -21,6 +21,7 @@ from kinesis_source.core.hashkeys import tiles
 from kinesis_source.core.lineage import Lineage
 from kinesis_source.core.offset import TrackedShard
 from kinesis_source.core.positions import (
+    SHARD_END,
     TRIM_HORIZON,
     AfterSequenceNumber,
     AtTimestamp,
@@ -102,6 +103,12 @@ def resolve_starts(
     related = lineage.ancestors(named) | lineage.descendants(named) | set(named)
     unrelated = Lineage({i: s for i, s in listing.items() if i not in related})
     cut = _default_cut(default, unrelated, set(open_at) - related, {*expired, *related}, time)
+    if open_at:
+        # What closed before the time of the default is finished, even if the only child it has
+        # waits for a named shard.
+        later = set(open_at) | lineage.descendants(open_at)
+        earlier = unrelated.shards.keys() - later - lineage.ancestors({*cut, *named})
+        cut |= {i: TrackedShard(SHARD_END) for i in earlier}
     return {**cut, **named}
 
 

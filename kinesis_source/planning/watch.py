@@ -72,6 +72,8 @@ class ShardWatch:
         self._calls_at_once = 0
         #: When the last page at the tip was asked for, and a time when the tip was surely open.
         self._tip_ms: int | None = None
+        self._tip_opening = 0
+        self._is_confirming = False
         self._open_until_ms: int | None = None
         self._empty_from_ms: int | None = None
         self._due = self._clock.monotonic()
@@ -96,7 +98,8 @@ class ShardWatch:
         try:
             # Where plans are so far apart that the iterator expires in between, the walk over
             # empty pages must get further each time.
-            while pages < PROBE_PAGES << min(self._cursor.lost_walks, _LONGEST_WALK_DOUBLINGS):
+            most = PROBE_PAGES << min(self._cursor.lost_walks, _LONGEST_WALK_DOUBLINGS)
+            while pages < most or self._is_confirming:
                 pages += 1
                 if pages > 1 and self._cursor.lost_walks:
                     self._clock.sleep(_CALL_S)
@@ -109,6 +112,7 @@ class ShardWatch:
 
     def _look_further(self, closed: bool) -> bool:
         """Take in one page. True if the next one should be looked at too."""
+        self._is_confirming = False
         page = self._cursor.next_page(self._limit)
         records = [seen(r) for r in page.records]
         self._unread += records
@@ -134,6 +138,9 @@ class ShardWatch:
         at the tip before it was asked for. True if one more page is worth asking for, to learn that
         of this one: a shard that closes gives its last records as if it were open, and its children
         hold records from then on."""
+        if self._tip_opening != self._cursor.openings:
+            self._tip_ms = None  # a closed shard gives a new iterator such a page too
+        self._tip_opening = self._cursor.openings
         self._open_until_ms, self._tip_ms = self._tip_ms, asked_ms
         if not self._unread:
             self.read_until_ms = later(self.read_until_ms, self._open_until_ms)
@@ -141,7 +148,8 @@ class ShardWatch:
         known_ms = later(self.read_until_ms, self._open_until_ms) or 0
         if self._unread:
             known_ms = max(known_ms, self._unread[-1].arrival_ms)
-        return asked_ms is not None and asked_ms - known_ms > _WORTH_CONFIRMING_MS
+        self._is_confirming = asked_ms is not None and asked_ms - known_ms > _WORTH_CONFIRMING_MS
+        return self._is_confirming
 
     def view(self, closed: bool, target: SeenRecord | None = None) -> ShardView:
         """What the last probe saw, cut off behind `target`."""

@@ -40,6 +40,8 @@ _CALL_PERIOD_S = 0.25
 _LOOK_PERIOD_S = 1.0
 #: Looks at a range whose end does not come though older records are there, before giving up.
 _LOOKS = 120
+#: Answers without records that are neither tip nor end, before they are believed.
+_ODD_ANSWERS = 3
 #: How much slower than the quota a shard is read.
 _RATE_MARGIN = 1.03
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 10.0
@@ -150,14 +152,19 @@ class ShardReader:
     def _is_gone(self, last: int) -> bool:
         """True if the oldest record left in the shard lies past `last`, or there is none."""
 
+        odd_answers = 0
+
         def oldest() -> int | None:
+            nonlocal odd_answers
             iterator = self._client.get_shard_iterator(self._shard_id, IteratorStart.trim_horizon())
             while True:
                 page = self._client.get_records(self._shard_id, iterator, 1)
                 if page.records:
                     return page.records[0].sequence_number
                 if page.next_iterator is None and not page.has_child_shards:
-                    raise TransientServiceError("an empty page that is neither tip nor end")
+                    odd_answers += 1
+                    if odd_answers < _ODD_ANSWERS:
+                        raise TransientServiceError("an empty page that is neither tip nor end")
                 if page.next_iterator is None or page.millis_behind == 0:
                     return None
                 iterator = page.next_iterator
