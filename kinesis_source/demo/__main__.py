@@ -242,7 +242,7 @@ class Demo:
     def _status(self, running: bool) -> str:
         put, rows = self._producer.count, self._sink.row_count
         commits = self._checkpoint.commits()
-        batches = f"{len(commits)} batches" if running else "Spark is down"
+        batches = f"{commits[-1] + 1 if commits else 0} batches" if running else "Spark is down"
         shards = f"{len(self._kinesis.open_shards(STREAM))} open shards"
         return f"put {put:,} · in the sink {rows:,} · {batches} · {shards}"
 

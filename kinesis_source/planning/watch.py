@@ -34,7 +34,8 @@ _JUMP_PAGES = 3
 _CALL_S = 0.22
 #: After so many calls at once, so that no second sees more than five.
 _PAUSES_S = (0.0, _CALL_S, 0.5, 1.0)
-_LONGEST_BACKOFF_S = 8.0
+#: A shard that failed waits for twice as long each time.
+_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 8.0
 _LONGEST_WALK_DOUBLINGS = 8
 #: A read-until time is not made more exact than this at the cost of a call.
 _WORTH_CONFIRMING_MS = 60_000
@@ -77,7 +78,7 @@ class ShardWatch:
         self._open_until_ms: int | None = None
         self._empty_from_ms: int | None = None
         self._due = self._clock.monotonic()
-        self._failures = 0
+        self._backoff_s = _FIRST_BACKOFF_S
 
     @property
     def due(self) -> float:
@@ -105,7 +106,7 @@ class ShardWatch:
                     self._clock.sleep(_CALL_S)
                 if not self._look_further(closed):
                     break
-            self.failure, self._failures = None, 0
+            self.failure, self._backoff_s = None, _FIRST_BACKOFF_S
         except (TransientServiceError, ResourceNotFoundError) as error:
             self._fail(error)
         self._spend(pages)
@@ -241,9 +242,8 @@ class ShardWatch:
     def _fail(self, error: TransientServiceError | ResourceNotFoundError) -> None:
         self.failure = error
         self._reached = Reached.MORE
-        self._failures += 1
-        backoff_s = min(_LONGEST_BACKOFF_S, 0.5 * 2**self._failures)
-        self._due = max(self._due, self._clock.monotonic() + backoff_s)
+        self._backoff_s = min(_LONGEST_BACKOFF_S, 2 * self._backoff_s)
+        self._due = max(self._due, self._clock.monotonic() + self._backoff_s)
 
     def _spend(self, calls: int) -> None:
         """Take calls that were made at once from the budget."""
