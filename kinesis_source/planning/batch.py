@@ -100,9 +100,7 @@ class BatchPlanner:
         self._expect_listing(after, missing)
         if not after:
             raise IncompleteListingError("no shard of the offset exists any more, nor a known heir")
-        pending = missing
-        if targets is not None:
-            pending = missing | targets.pending(self.known, after, views)
+        pending = targets.pending(self.known, after, views) if targets is not None else ()
         due = max((w.due for w in self._watches.values() if w.failure is None), default=0.0)
         return BatchPlan(after, views, ends, pending, due)
 

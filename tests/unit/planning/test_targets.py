@@ -190,3 +190,39 @@ def test_a_listing_after_the_frozen_one_that_lags_behind_it(
         query.kinesis.hide(STREAM, child, listings)
     finish(query)
     query.check_complete()
+
+
+def test_what_was_read_and_expires_during_a_run_does_not_keep_it_from_ending(
+    make_query: MakeQuery,
+) -> None:
+    """Five generations, of which later listings show the last: the rest is behind it."""
+    query = make_query(failOnDataLoss="false")  # the last shard is left waiting too long
+    shard_id = query.shard()
+    for _ in range(2):
+        query.put(shard_id, 2)
+        shard_id = query.kinesis.merge(STREAM, *query.kinesis.split(STREAM, shard_id))
+    query.clock.advance(22 * HOUR_MS)
+    query.put(shard_id, 2)
+    query.start(Trigger.AVAILABLE_NOW)
+    until_ms = query.clock.now_ms() + 3 * HOUR_MS
+    query.fault("throttle", "GetRecords", shard_id=shard_id, until_ms=until_ms)
+    finish(query)
+    query.check_complete()
+    assert query.clock.now_ms() >= until_ms
+
+
+def test_what_expires_unread_during_a_run_does_not_keep_it_from_ending(
+    make_query: MakeQuery,
+) -> None:
+    query = make_query(failOnDataLoss="false")
+    parent = query.shard()
+    query.put(parent, 2)
+    children = query.kinesis.split(STREAM, parent)
+    grandchildren = [i for child in children for i in query.kinesis.split(STREAM, child)]
+    query.clock.advance(22 * HOUR_MS)
+    put = [number for shard_id in grandchildren for number in query.put(shard_id, 2)]
+    query.start(Trigger.AVAILABLE_NOW)
+    until_ms = query.clock.now_ms() + 3 * HOUR_MS
+    query.fault("throttle", "GetRecords", shard_id=parent, until_ms=until_ms)
+    finish(query)
+    assert sorted(query.numbers()) == sorted(put)

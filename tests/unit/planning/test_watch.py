@@ -92,3 +92,20 @@ def test_a_finished_shard_that_has_expired_is_not_called_lost(
     query.check_complete()
     assert f"data loss in {parent}" not in caplog.text
     assert query.offset().shards.keys() == set(children)
+
+
+@pytest.mark.parametrize("operation", ["GetRecords", "GetShardIterator"])
+def test_a_shard_that_cannot_be_read_for_hours(make_query: MakeQuery, operation: str) -> None:
+    """More than a thousand failures in a row: the other shard goes on, and then this one does."""
+    query = make_query(2)
+    query.settle()
+    query.stop()
+    query.fault("throttle", operation, shard_id=query.shard(0), times=None)
+    query.put(query.shard(0), 2)
+    query.trigger(1_200, gap_ms=9_000)
+    put = query.put(query.shard(1), 2)
+    query.trigger(2, gap_ms=2_000)
+    assert query.numbers() == put
+    query.kinesis.clear_faults()
+    query.settle()
+    query.check_complete()

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.histories import History, HistoryFailed, generate, run
-from tests.support.judge import Verdict
+from tests.support.generation import generate
+from tests.support.histories import History, HistoryFailed, run
 from tests.support.shrink import shrink
 from tests.support.steps import Advance, Put, Run, Split
+from tests.support.verdict import Verdict
 from tests.support.world import Setup, World
 
 
