@@ -6,6 +6,8 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 N      ?= 1000
+KILLS  ?= 50
+PARITY := $(CURDIR)/.parity
 
 # Spark must use this environment's Python in every process, and must not look up the
 # machine's own name: without a network that name often resolves to nothing.
@@ -15,7 +17,7 @@ export SPARK_LOCAL_IP        := 127.0.0.1
 export SPARK_LOCAL_HOSTNAME  := localhost
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test test-pure lint types imports ci soak docs clean
+.PHONY: help venv java demo test test-pure test-slow lint types imports ci soak crash parity mutations docs clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -42,11 +44,14 @@ java:
 demo: $(READY) java ## Watch a real Spark query live through reshards and a SIGKILL (about a minute)
 	@$(PY) -m kinesis_source.demo
 
-test: $(READY) java ## Run every test: pure ones, the simulated engine, real Spark
-	@$(PY) -m pytest -q
+test: $(READY) java ## Run the tests: pure ones, the simulated engine, real Spark
+	@$(PY) -m pytest -q -m 'not slow'
 
 test-pure: $(READY) ## Run the tests that need no Java
 	@$(PY) -m pytest -q -m 'not spark'
+
+test-slow: $(READY) java ## Run what CI runs besides: a few real kills, engine parity on real Spark
+	@$(PY) -m pytest -q -m slow
 
 lint: $(READY) ## Check style and formatting
 	@$(PY) -m ruff check .
@@ -64,10 +69,29 @@ ci: ## Run what CI runs
 soak: $(READY) ## Run N random histories in two processes: make soak N=10000
 	@$(PY) -m tests.support.soak --seeds 0:$(N) --processes 2
 
-docs: $(READY) ## Write the table of options into README.md
+crash: $(READY) java ## Kill a real Spark KILLS times (50) under load and check its sinks
+	@$(PY) -m tests.crash --kills $(KILLS)
+
+parity: $(READY) java $(PARITY)/.ready ## Compare with PySpark 4.2 and two other local streams
+	@$(PY) -m tests.parity --modules $(PARITY)/node_modules
+	@PARITY_PYTHON=$(PARITY)/pyspark-4.2/bin/python $(PY) -m pytest -q tests/parity/test_engine_parity.py
+
+$(PARITY)/.ready: tests/parity/emulators.py
+	@echo "Getting the other streams and PySpark 4.2 into $(PARITY) (once) …"
+	@npm install --silent --prefix $(PARITY) --ignore-scripts --no-save --no-package-lock \
+	  $$($(PY) -c 'from tests.parity.emulators import VERSIONS as v; print(*map("@".join, v.items()))')
+	@$(PYTHON) -m venv $(PARITY)/pyspark-4.2
+	@$(PARITY)/pyspark-4.2/bin/pip install --quiet 'pyspark==4.2.*' boto3 msgspec pyarrow
+	@touch $@
+
+mutations: $(READY) ## Plant each known mistake in a copy, and see that a test catches it
+	@$(PY) -m tests.mutations
+
+docs: $(READY) ## Write the table of options and docs/parity.md
 	@$(PY) docs/write_options_table.py
+	@$(PY) -m tests.parity --write-docs
 
 clean: ## Remove the environment and all that was made
-	rm -rf $(VENV) demo-output build dist spark-warehouse artifacts metastore_db
+	rm -rf $(VENV) $(PARITY) demo-output build dist spark-warehouse artifacts metastore_db
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

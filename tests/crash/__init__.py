@@ -1,0 +1,1 @@
+"""Real Spark, real SIGKILLs: `python -m tests.crash --kills 50 --seed 1`."""
