@@ -173,12 +173,12 @@ class BatchPlanner:
             watch = ShardWatch(self._connection, self._guard, shard_id, place, self._on_loss)
             self._watches[shard_id] = watch
         target = targets.of(shard_id) if targets is not None else None
-        # A shard that was open when the targets were frozen is read to its target, no further.
-        closed = self.known.is_closed(shard_id) and target is None
+        closed = self.known.is_closed(shard_id)
         watch.probe(closed)
         if isinstance(watch.failure, TransientServiceError):
             self._warnings.warn(shard_id, f"could not be probed, will try again: {watch.failure}")
-        return watch.view(closed, target)
+        # A shard that was open when the targets were frozen is read to its target, no further.
+        return watch.view(closed and target is None, target)
 
     def _choose_ends(self, views: list[ShardView], limits: Limits, now_ms: int) -> dict[str, End]:
         horizon_ms = plan_horizon(views, limits, now_ms)
