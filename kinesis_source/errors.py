@@ -56,7 +56,7 @@ class OffsetFormatError(CheckpointError):
 
 
 class StreamRecreatedError(CheckpointError):
-    """The stream of the offset was deleted, and another was made under its name."""
+    """The stream is not the one of the offset: another one, or made again under its name."""
 
 
 class DataLossError(KinesisSourceError):

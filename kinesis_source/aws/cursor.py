@@ -179,6 +179,7 @@ class ShardCursor:
             self._guard.check()
         if self._unproven is None and self._opens_at is not None:
             self._unproven = _Proof.PLACE
+        self._held_page = None  # of another iterator
         self._iterator = self._client.get_shard_iterator(self.shard_id, self._iterator_start())
         self.openings += 1
 
@@ -219,7 +220,7 @@ class ShardCursor:
         try:
             iterator = self._client.get_shard_iterator(self.shard_id, start)
             records = self._client.get_records(self.shard_id, iterator, 1).records
-        except InvalidArgumentError:
+        except (InvalidArgumentError, ExpiredIteratorError):
             records = []
         self._held_page = None
         return not records or records[0].sequence_number != self._read
@@ -333,12 +334,13 @@ class ShardCursor:
                 until_ms=self._guard.horizon_ms,
             )
         )
-        # Said once; of what is left nothing has been read.
-        self.read_until_ms = self._first_record = None
+        # Said once: all before the horizon was told, all after it is promised.
+        self.read_until_ms, self._first_record = self._guard.horizon_ms, None
 
     # Delivery
 
     def _deliver(self, page: RecordsPage, asked_ms: int | None) -> CursorPage:
+        self._held_page = None
         records = _after(page.records, self._read)
         self._has_moved = bool(records)
         if records:

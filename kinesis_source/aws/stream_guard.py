@@ -41,7 +41,7 @@ class StreamGuard:
             summary = self._client.describe_stream_summary()
         except ResourceNotFoundError as error:
             raise StreamNotFoundError(
-                f"stream {name!r} was not found: {error}. Expected an existing stream: check "
+                f"stream {name!r} was not found ({error}). Expected an existing stream: check "
                 "streamName or streamARN, region, endpointUrl, and whose account the credentials "
                 "belong to"
             ) from None
@@ -68,9 +68,15 @@ class StreamGuard:
 
 
 def _recreated(name: str, expected: StreamIdentity, found: StreamIdentity) -> str:
+    if found.arn != expected.arn:
+        return (
+            f"the Spark checkpoint belongs to stream {expected.arn}, but the options name "
+            f"{found.arn}. Expected the checkpoint of that stream: give the query its own "
+            "checkpointLocation, or the stream that the checkpoint belongs to"
+        )
     return (
         f"the Spark checkpoint belongs to stream {expected.arn} created "
-        f"{format_ms(expected.created_ms)}, but {name!r} now is {found.arn} created "
+        f"{format_ms(expected.created_ms)}, but {name!r} now is one created "
         f"{format_ms(found.created_ms)}: a stream deleted and made again is another stream, and "
         "what was not read of the old one is gone. To read the new one, start the query with a new "
         "checkpointLocation and startingPosition=TRIM_HORIZON"

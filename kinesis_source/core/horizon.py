@@ -9,6 +9,10 @@ An estimate may be wrong where traffic swells behind the probe. So the horizon g
 records by at most `ESTIMATE_FACTOR` times what the limit would take at the service's write quota,
 and `core.ends` looks at the density where the horizon falls.
 
+Shards that wait for their parents count too: what they hold is read batches later, and event times
+would spread if the others ran on to the tip meanwhile. So no shard but those parents is read past
+the oldest record that waits.
+
 The limits are soft: at most a page a shard beyond them where traffic is steady, and always the
 oldest unread record, so that there is progress under any limit.
 """
@@ -57,6 +61,11 @@ def plan_horizon(views: Iterable[ShardView], limits: Limits, now_ms: int) -> int
         else:
             high = middle - 1
     return low
+
+
+def earlier(one_ms: int | None, other_ms: int | None) -> int | None:
+    """The earlier of two horizons, None being none."""
+    return min((t for t in (one_ms, other_ms) if t is not None), default=None)
 
 
 def _within(views: Sequence[ShardView], limits: Limits, horizon_ms: int) -> bool:

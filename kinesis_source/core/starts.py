@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from kinesis_source.core.hashkeys import tiles
 from kinesis_source.core.lineage import Lineage
+from kinesis_source.core.loss import format_ms
 from kinesis_source.core.offset import TrackedShard
 from kinesis_source.core.positions import (
     SHARD_END,
@@ -66,9 +67,8 @@ def timestamp_to_list(start: StartingPosition, time: ServiceTime) -> int | None:
     for value in values:
         if isinstance(value, AtTimestamp) and value.timestamp_ms > time.now_ms:
             raise OptionError(
-                f"startingPosition: AT_TIMESTAMP {value.timestamp_ms} is "
-                f"{value.timestamp_ms - time.now_ms} ms after the service's clock "
-                f"({time.now_ms}); expected a time that has passed"
+                f"startingPosition: AT_TIMESTAMP {format_ms(value.timestamp_ms)} has not come; "
+                f"the service's clock is at {format_ms(time.now_ms)}. Expected a past time"
             )
     if isinstance(default, AtTimestamp) and default.timestamp_ms > time.horizon_ms:
         return default.timestamp_ms

@@ -19,6 +19,7 @@ from kinesis_source.options.values import (
     parse_size,
     parse_stream_arn,
     parse_stream_name,
+    size_of_at_least,
     text_like,
 )
 
@@ -135,10 +136,11 @@ OPTIONS = (
     OptionSpec(
         "maxFetchRate",
         "max_fetch_rate",
-        parse_size,
+        size_of_at_least(64 << 10),
         "2m",
-        "How many bytes a second tasks read from one shard at most. The default is all that the "
-        "service gives to all readers of a shard together; less leaves room for the others.",
+        "How many bytes a second tasks read from one shard at most, at least `64k`. The default is "
+        "all that the service gives to all readers of a shard together; less leaves room for the "
+        "others.",
     ),
     OptionSpec(
         "roleArn",

@@ -58,6 +58,16 @@ def parse_size(text: str) -> int:
     return int(match[1]) * factor
 
 
+def size_of_at_least(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = parse_size(text)
+        if value < least:
+            raise ValueError(f"expected at least {least} bytes")
+        return value
+
+    return parse
+
+
 def duration_of_at_least(least_ms: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         value = parse_duration_ms(text)

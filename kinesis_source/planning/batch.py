@@ -14,10 +14,11 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from kinesis_source.aws.cursor import ShardCursor
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
 from kinesis_source.core.ends import End, Jump, choose_end
-from kinesis_source.core.horizon import Limits, plan_horizon
+from kinesis_source.core.horizon import Limits, earlier, plan_horizon
 from kinesis_source.core.lineage import (
     finished,
     is_finished,
@@ -28,6 +29,7 @@ from kinesis_source.core.lineage import (
 )
 from kinesis_source.core.loss import Loss, loss_policy
 from kinesis_source.core.offset import TrackedShard
+from kinesis_source.core.positions import TRIM_HORIZON
 from kinesis_source.core.probes import Reached, ShardView
 from kinesis_source.core.starts import IncompleteListingError
 from kinesis_source.errors import ResourceNotFoundError, TransientServiceError
@@ -57,6 +59,15 @@ class BatchPlan:
     due: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """`parents`: the readable shards that others wait for. `oldest_ms`: the arrival time of the
+    oldest record seen in those that wait."""
+
+    parents: Collection[str]
+    oldest_ms: int | None
+
+
 class BatchPlanner:
     """Plans batch after batch; what it keeps in between (listing, cursors) only saves calls."""
 
@@ -74,6 +85,8 @@ class BatchPlanner:
         self._guard = guard
         self._warnings = warnings
         self._watches: dict[str, ShardWatch] = {}
+        #: Arrival time of the first record of shards that wait for their parents.
+        self._peeked: dict[str, int] = {}
 
     def plan(
         self, start: Places, limits: Limits, targets: Targets | None, now_ms: int
@@ -86,7 +99,7 @@ class BatchPlanner:
             self._complete_targets(targets, places)
         readable = readable_shards(self.known.lineage, places, self.known.expired)
         views = self._probe({i: places[i] for i in readable}, targets)
-        ends = self._choose_ends(views, limits, now_ms)
+        ends = self._choose_ends(views, limits, now_ms, self._waiting(places, readable, targets))
         after = dict(places)
         for shard_id, end in ends.items():
             self._watches[shard_id].advance(end)
@@ -180,22 +193,63 @@ class BatchPlanner:
         # A shard that was open when the targets were frozen is read to its target, no further.
         return watch.view(closed and target is None, target)
 
-    def _choose_ends(self, views: list[ShardView], limits: Limits, now_ms: int) -> dict[str, End]:
-        horizon_ms = plan_horizon(views, limits, now_ms)
+    def _choose_ends(
+        self, views: list[ShardView], limits: Limits, now_ms: int, waiting: _Waiting
+    ) -> dict[str, End]:
+        limit_ms = plan_horizon(views, limits, now_ms)
+        horizons = {
+            view.shard_id: limit_ms
+            if view.shard_id in waiting.parents
+            else earlier(limit_ms, waiting.oldest_ms)
+            for view in views
+        }
         ends: dict[str, End] = {}
         jumps: list[tuple[ShardView, Jump]] = []
         for view in views:
-            match choose_end(view, horizon_ms):
+            match choose_end(view, horizons[view.shard_id]):
                 case End() as end:
                     ends[view.shard_id] = end
                 case Jump() as jump:
                     jumps.append((view, jump))
         found = self._connection.map(
-            lambda pair: self._watches[pair[0].shard_id].jump(*pair, horizon_ms, now_ms), jumps
+            lambda pair: self._watches[pair[0].shard_id].jump(
+                *pair, horizons[pair[0].shard_id], now_ms
+            ),
+            jumps,
         )
         return ends | {view.shard_id: end for (view, _), end in zip(jumps, found, strict=True)}
 
     # Lineage
+
+    def _waiting(
+        self, places: Places, readable: Collection[str], targets: Targets | None
+    ) -> _Waiting:
+        """What waits behind the readable shards: their known children, and tracked shards that are
+        not readable. Nothing while one of the parents cannot be probed: the others go on."""
+        lineage = self.known.lineage
+        children = {c for i in readable for c in lineage.children(i)} - places.keys()
+        if targets is not None:
+            children &= targets.eligible(lineage, places)
+        blocked = {i for i in places if not is_finished(places[i])} - set(readable)
+        waiting = {i: TrackedShard(TRIM_HORIZON) for i in children - self.known.expired}
+        waiting |= {i: places[i] for i in blocked}
+        parents = lineage.ancestors(waiting) & set(readable)
+        self._peeked = {i: t for i, t in self._peeked.items() if i in waiting}
+        if any(self._watches[i].failure is not None for i in parents):
+            return _Waiting(parents, None)
+        unknown = sorted(waiting.keys() - self._peeked.keys())
+        found = self._connection.map(lambda i: self._first_arrival_ms(i, waiting[i]), unknown)
+        self._peeked |= {i: t for i, t in zip(unknown, found, strict=True) if t is not None}
+        return _Waiting(parents, min(self._peeked.values(), default=None))
+
+    def _first_arrival_ms(self, shard_id: str, place: TrackedShard) -> int | None:
+        """When the first record after `place` arrived, if there is one that can be seen at once."""
+        cursor = ShardCursor(self._client, self._guard, shard_id, place, lambda _: None)
+        try:
+            records = cursor.next_page(1).records
+        except (TransientServiceError, ResourceNotFoundError):
+            return None
+        return records[0].arrival_ms if records else None
 
     def _enter(self, after: dict[str, TrackedShard], targets: Targets | None) -> None:
         """Let children enter; those that are closed and hold nothing are finished at once, and

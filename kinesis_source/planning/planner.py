@@ -16,6 +16,7 @@ from kinesis_source.core.horizon import Limits
 from kinesis_source.core.lineage import is_finished
 from kinesis_source.core.offset import InitialOffset, Offset, TrackedShard
 from kinesis_source.core.positions import Position
+from kinesis_source.core.probes import Reached
 from kinesis_source.core.ranges import ShardRange, plan_ranges
 from kinesis_source.core.starts import (
     IncompleteListingError,
@@ -61,7 +62,6 @@ class StreamPlanner:
         self._batches = BatchPlanner(options, connection, self._guard, self._warnings)
         self._first_records: dict[tuple[str, Position], int] = {}
         self._starts: dict[str, TrackedShard] | None = None
-        self._pinned_ms: int | None = None
         self._targets: Targets | None = None
         self._checked_at: float | None = None
         self._began = self._clock.monotonic()
@@ -75,8 +75,6 @@ class StreamPlanner:
         while self._targets is None:
             try:
                 self._check_stream(None)
-                # LATEST is pinned before the tips, so that they are not before it.
-                self._pinned_ms = self._service_now_ms()
                 self._targets = freeze_targets(self._connection, self._guard)
             except TransientServiceError as error:
                 self._warn_of_outage(error, fresh=True)
@@ -113,11 +111,13 @@ class StreamPlanner:
 
     def ranges(self, start: Offset | InitialOffset, end: Offset) -> list[ShardRange]:
         """The shard ranges of a batch; a replay gets the same as the first run did."""
-        if self._checked_at is None:
+        while True:
             try:
                 self._check_stream(end)
+                break
             except TransientServiceError as error:
-                logger.debug("the tasks will find out whether it is the same stream: %s", error)
+                self._warn_of_outage(error, fresh=False)
+                self._clock.sleep(_RETRY_S)
         return plan_ranges(start, end, self._first_records)
 
     @property
@@ -164,20 +164,25 @@ class StreamPlanner:
         return dict(self._starts)
 
     def _resolve_starts(self) -> dict[str, TrackedShard]:
+        """LATEST is the time of this attempt, never before that of the listing: a shard that closed
+        in between would be passed over with what it still got."""
         known = self._batches.known
-        if self._pinned_ms is None:
-            self._pinned_ms = self._service_now_ms()
+        listed, now_ms = known.lineage, self._service_now_ms()
+        if self._targets is not None:
+            listed, now_ms = self._targets.lineage, self._targets.frozen_ms
         retention_ms = self._guard.retention_ms
         assert retention_ms is not None
-        time = ServiceTime(self._pinned_ms, retention_ms)
+        time = ServiceTime(now_ms, retention_ms)
         position = self._options.starting_position
         at_ms = timestamp_to_list(position, time)
         open_at = () if at_ms is None else self._client.list_shards(at_ms).keys()
         try:
-            return resolve_starts(position, known.lineage.shards, open_at, known.expired, time)
+            return resolve_starts(position, listed.shards, open_at, known.expired, time)
         except IncompleteListingError as error:
             known.ask(error.to_ask)
             known.expect_news(True)
+            if self._targets is not None:
+                self._targets = freeze_targets(self._connection, self._guard)
             raise
 
     def _end(self, start: Offset | InitialOffset, plan: BatchPlan) -> Offset | InitialOffset:
@@ -253,12 +258,17 @@ class StreamPlanner:
         self._warnings.warn(error.operation or "Kinesis", f"no answer, will try again: {error}")
 
     def _log(self, plan: BatchPlan, planning_s: float) -> None:
+        quiet = {v.shard_id for v in plan.views if v.reached is Reached.TIP and not v.unread}
         first = [v.unread[0].arrival_ms for v in plan.views if v.unread and v.shard_id in plan.ends]
         last = [end.record.arrival_ms for end in plan.ends.values() if end.record is not None]
         report = BatchReport(
             stream=self._client.stream.name,
             read=len(plan.ends),
-            waiting=sum(not is_finished(p) for i, p in plan.shards.items() if i not in plan.ends),
+            waiting=sum(
+                not is_finished(place)
+                for shard_id, place in plan.shards.items()
+                if shard_id not in plan.ends and shard_id not in quiet
+            ),
             finished=sum(is_finished(end.place) for end in plan.ends.values()),
             first_ms=min(first, default=None),
             last_ms=max(first + last, default=None),

@@ -31,10 +31,12 @@ NOTHING = SeenRecord(-1, 0, 0)
 @dataclass(slots=True)
 class Targets:
     """`tips`: the last record of each shard that was open, NOTHING for an empty one.
-    `lineage`: the listing."""
+    `lineage`: the listing. `frozen_ms`: the service's time after it and before the tips, which
+    LATEST means in this run."""
 
     tips: dict[str, SeenRecord]
     lineage: Lineage
+    frozen_ms: int
 
     @property
     def listed(self) -> set[str]:
@@ -89,7 +91,9 @@ def freeze_targets(connection: Connection, guard: StreamGuard) -> Targets:
         if tiles(shard.hash_keys for shard in leaves):
             break
         connection.clock.sleep(1)
-    targets = Targets({}, lineage)
+    now_ms = connection.client.service_clock.now_ms()
+    assert now_ms is not None
+    targets = Targets({}, lineage, now_ms)
     add_tips(targets, connection, guard, [s.shard_id for s in leaves if not s.closed])
     return targets
 

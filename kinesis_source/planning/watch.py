@@ -37,6 +37,8 @@ _PAUSES_S = (0.0, _CALL_S, 0.5, 1.0)
 #: A shard that failed waits for twice as long each time.
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 8.0
 _LONGEST_WALK_DOUBLINGS = 8
+#: Records seen longer ago are looked for again: as long as a shard iterator lives.
+_FORGET_S = 300.0
 #: A read-until time is not made more exact than this at the cost of a call.
 _WORTH_CONFIRMING_MS = 60_000
 
@@ -77,7 +79,7 @@ class ShardWatch:
         self._is_confirming = False
         self._open_until_ms: int | None = None
         self._empty_from_ms: int | None = None
-        self._due = self._clock.monotonic()
+        self._due = self._seen_at = self._clock.monotonic()
         self._backoff_s = _FIRST_BACKOFF_S
 
     @property
@@ -92,9 +94,12 @@ class ShardWatch:
         loss for one, is raised.
         """
         started = self._clock.monotonic()
+        if self._unread and started - self._seen_at > _FORGET_S:
+            self._forget()  # a limit held them back; they may have been trimmed meanwhile
         self._looked = not self._unread and started >= self._due
         if not self._looked:
             return
+        self._seen_at = started
         pages = self._calls_at_once = 0
         try:
             # Where plans are so far apart that the iterator expires in between, the walk over
@@ -201,9 +206,7 @@ class ShardWatch:
         self._cursor.read_until_ms = later(self._cursor.read_until_ms, self.read_until_ms)
         self._unread = [r for r in self._unread if r.sequence_number > position.sequence_number]
         if not self._unread and self._cursor.position != position:
-            self._cursor = ShardCursor(
-                self._client, self._guard, self.shard_id, self.place, self._on_loss
-            )
+            self._forget()
 
     def millis_behind(self, now_ms: int) -> int:
         """How long the oldest unread record has been waiting, 0 at the tip; as of the last look, an
@@ -232,6 +235,12 @@ class ShardWatch:
         else:
             reached = Reached.TIP if page.millis_behind == 0 else Reached.MORE
         return page, reached, pages
+
+    def _forget(self) -> None:
+        """Begin again at the position."""
+        place = TrackedShard(self.place.position, self.read_until_ms)
+        self._cursor = ShardCursor(self._client, self._guard, self.shard_id, place, self._on_loss)
+        self._unread = []
 
     def _reopen(self) -> None:
         """Read on from the cursor's place by a new iterator; until then nothing is known."""

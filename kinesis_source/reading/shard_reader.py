@@ -182,9 +182,9 @@ class ShardReader:
             Loss(
                 stream=self._client.stream.name,
                 shard_id=self._shard_id,
-                position=self._cursor.position,
+                position=self._read.position,
                 reason=reason,
-                read_until_ms=self._cursor.read_until_ms,
+                read_until_ms=self._read.read_until_ms,
                 until_ms=self._guard.horizon_ms,
             )
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import BinaryType, StringType, StructType, TimestampType
 
 from kinesis_source.aws.session import Connection, connect
@@ -50,6 +50,12 @@ class KinesisDataSource(DataSource):
 
     def schema(self) -> StructType:
         return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        raise OptionError(
+            "kinesis is a streaming source: use spark.readStream, with "
+            ".trigger(availableNow=True) to read what is there and stop"
+        )
 
     def streamReader(self, schema: StructType) -> KinesisStreamReader:
         problem = None

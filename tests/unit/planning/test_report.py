@@ -34,7 +34,7 @@ def test_the_line_of_a_batch(make_query: MakeQuery, caplog: pytest.LogCaptureFix
     query.trigger()
     (line,) = lines(caplog)
     assert re.fullmatch(
-        f"{STREAM}: batch planned in \\d+ ms; shards: 2 read, 1 waiting, 0 finished; records from "
+        f"{STREAM}: batch planned in \\d+ ms; shards: 2 read, 0 waiting, 0 finished; records from "
         r"2026-01-01T00:00:00\.000Z to 2026-01-01T00:00:01\.500Z; 0 ms behind latest; calls: "
         r"DescribeStreamSummary 1, GetRecords \d, GetShardIterator 3, ListShards 1; throttles: 0",
         line,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kinesis_source.core.loss import format_ms
 from kinesis_source.errors import (
     AccessDeniedError,
     ConfigurationError,
@@ -141,7 +142,7 @@ def test_a_start_in_the_future(make_query: MakeQuery) -> None:
     query.options["startingPosition"] = f"AT_TIMESTAMP {later_ms}"
     error = failure(query)
     assert isinstance(error, OptionError)
-    assert f"AT_TIMESTAMP {later_ms}" in str(error)
+    assert f"AT_TIMESTAMP {format_ms(later_ms)}" in str(error)
 
 
 def test_a_map_that_names_an_unknown_shard(make_query: MakeQuery) -> None:

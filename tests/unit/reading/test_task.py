@@ -96,6 +96,8 @@ def test_several_shards_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -
     """A shard that is waited for does not hold up the others."""
     monkeypatch.setattr(shard_reader, "PAGE_LIMIT", 5)
     reading = Task(shards=3)
+    # While the throttled shard waits, hours pass on the tests' clock.
+    reading.kinesis.set_retention_hours("orders", 8760)
     slow, *others = reading.kinesis.shards("orders")
     for shard_id in (slow, *others):
         reading.put(shard_id, 20)
