@@ -27,32 +27,23 @@ lineage code.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Set
 from dataclasses import dataclass, field
 
 from tests.support.checkpoint import Checkpoint, Row, Sink
 from tests.support.losses import Alarm, Losses
+from tests.support.offset_rules import OffsetRules
 from tests.support.offsets import (
     AFTER_SEQUENCE_NUMBER,
-    AT_TIMESTAMP,
     SHARD_END,
     Entries,
-    Entry,
     parse_entries,
 )
 from tests.support.starts import Promise, Start, promise
 from tests.support.truth import Truth
+from tests.support.verdict import Verdict
 
 #: Columns of the connector's schema.
 PARTITION_KEY, DATA, STREAM, SHARD_ID, SEQUENCE_NUMBER, ARRIVAL = range(6)
-
-
-class Verdict(AssertionError):
-    """An invariant is broken; the message begins with its name."""
-
-    def __init__(self, invariant: str, message: str) -> None:
-        super().__init__(f"[{invariant}] {message}")
-        self.invariant = invariant
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +86,17 @@ class Judge:
     _judged: int = 0
     _window: Window = Window(0, 0)
     _key_order: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: -1))
-    _left: set[str] = field(default_factory=set)
     #: How many records each shard had when the start was resolved.
     _had: dict[str, int] = field(default_factory=dict)
-    _offset: Entries = field(default_factory=dict)
     _listing_disturbed: bool = False
+
+    def __post_init__(self) -> None:
+        self._rules = OffsetRules(self.truth, frozenset(self.start.shards))
+
+    @property
+    def _offset(self) -> Entries:
+        """The end of the last batch judged, or the starts of batch 0."""
+        return self._rules.offset
 
     def pinned(self, window: Window) -> None:
         """Batch 0 was logged just now; its start was resolved within `window`."""
@@ -121,7 +118,7 @@ class Judge:
                 by_shard[str(row[SHARD_ID])].append(row)
             must, may = self._promises()
             if batch_id == 0:
-                self._offset = parse_entries(self.checkpoint.offsets[0], "starts")
+                self._rules.offset = parse_entries(self.checkpoint.offsets[0], "starts")
             for shard_id, shard_rows in by_shard.items():
                 self._check_rows(batch_id, shard_id, shard_rows, must, may)
             self._check_lineage(batch_id, by_shard)
@@ -150,7 +147,7 @@ class Judge:
             if self.losses.promises(shard_id):
                 count = len(self.truth.shard(shard_id).records)
                 self._check_missing("the end", shard_id, done, count)
-        self._check_tracked("the end", self._offset, set())
+        self._rules.check_at_rest()
 
     def unread(self) -> dict[str, int]:
         """Promised records not yet committed and still there, by shard."""
@@ -307,34 +304,12 @@ class Judge:
                 self._key_order[key] = put
 
     def _check_offset(self, batch_id: int, text: str, must: Promise) -> None:
-        before, after = self._offset, parse_entries(text)
-        named = self.start.shards
+        after = parse_entries(text)
+        first_promised = {i: self._first_promised(i, must) for i in after}
+        self._rules.check(batch_id, after, self.reads, first_promised, self._listing_disturbed)
         for shard_id, entry in after.items():
-            self._check_forward(batch_id, shard_id, before.get(shard_id), entry)
-            self._check_end(batch_id, shard_id, entry.place, must, shard_id in named)
-            self._check_read_until(batch_id, shard_id, entry, must)
-        for shard_id in before.keys() - after.keys():
-            if not before[shard_id].finished and not self.truth.shard(shard_id).expired:
-                raise Verdict("forward", f"batch {batch_id}: {shard_id} left the offset unfinished")
-            self._left.add(shard_id)
-        just_ended = {i for i, e in after.items() if e.finished and not _was_finished(before, i)}
-        waiting = before.keys() if self._listing_disturbed else set()
-        self._check_tracked(f"batch {batch_id}", after, just_ended | waiting)
+            self._check_end(batch_id, shard_id, entry.place, must, shard_id in self.start.shards)
         self.losses.anchor(after)
-        self._offset = after
-
-    def _check_forward(
-        self, batch_id: int, shard_id: str, before: Entry | None, entry: Entry
-    ) -> None:
-        if shard_id in self._left:
-            raise Verdict("forward", f"batch {batch_id}: {shard_id} came back into the offset")
-        if before is None:
-            # It is new; its position was TRIM_HORIZON, and may be further within the same plan.
-            return
-        if entry.place < before.place:
-            raise Verdict("forward", f"batch {batch_id}: {shard_id} went from {before} to {entry}")
-        if (entry.read_until_ms or 0) < (before.read_until_ms or 0):
-            raise Verdict("forward", f"batch {batch_id}: {shard_id} went from {before} to {entry}")
 
     def _check_end(
         self, batch_id: int, shard_id: str, place: tuple[int, int], must: Promise, named: bool
@@ -343,8 +318,8 @@ class Judge:
         shard = self.truth.shard(shard_id)
         read = self.reads.get(shard_id)
         if rank == AFTER_SEQUENCE_NUMBER:
-            if read is not None and shard.index_after(value) > read.next:
-                end = shard.index_after(value)
+            end = shard.index_after(value)
+            if read is not None and read.next < end <= shard.trimmed:
                 self._check_missing(f"batch {batch_id}", shard_id, read.next, end)
                 read.next = end
             if read is None:
@@ -371,52 +346,6 @@ class Judge:
         elif read is not None:
             raise Verdict("ends", f"batch {batch_id}: {shard_id} was read and is at {place}")
 
-    def _check_read_until(self, batch_id: int, shard_id: str, entry: Entry, must: Promise) -> None:
-        shard = self.truth.shard(shard_id)
-        if entry.read_until_ms is None:
-            # Not where the start names the shard or a parent, which may be unfinished on entry.
-            named = not self.start.shards.keys().isdisjoint((shard_id, *shard.parent_ids))
-            line = [shard_id] if named else [shard_id, *shard.parent_ids]
-            begun = [i for i in line if i in self.reads]
-            if begun and not any(self.truth.shard(i).trimmed for i in (*begun, shard_id)):
-                raise Verdict("read until", f"batch {batch_id}: {shard_id} has no such time")
-            return
-        kind, number = entry.place
-        if kind == SHARD_END:
-            return
-        # What arrived before the start is nobody's, whatever is said of it.
-        following = max(shard.trimmed, must.get(shard_id, len(shard.records)))
-        if kind == AFTER_SEQUENCE_NUMBER:
-            following = max(following, shard.index_after(number))
-        elif kind == AT_TIMESTAMP:
-            following = max(following, shard.index_at_time(number))
-        if following < len(shard.records):
-            put_ms = self.truth.put_at_ms(shard.records[following])
-            if put_ms < entry.read_until_ms:
-                raise Verdict(
-                    "read until",
-                    f"batch {batch_id}: {shard_id} claims to be read until {entry.read_until_ms}, "
-                    f"but its record {following}, put at {put_ms}, is not read",
-                )
-
-    def _check_tracked(self, when: str, after: Entries, excused: Set[str]) -> None:
-        ended = {i for i, entry in after.items() if entry.finished}
-        # Open, being drained, or still to enter (a listing may not have shown it or its parents).
-        live = {
-            shard.shard_id
-            for shard in self.truth.shards()
-            if shard.shard_id not in ended and shard.shard_id not in self._left
-            if shard.shard_id in after or not self.truth.ancestors(shard.shard_id).isdisjoint(after)
-        }
-        parents = {parent for i in live for parent in self.truth.shard(i).parent_ids}
-        needless = after.keys() - live - parents - excused
-        if needless:
-            raise Verdict("tracked", f"{when} still tracks {sorted(needless)}, nobody's parents")
-
     def _last_offset(self) -> str | None:
         last = self.checkpoint.last_offset()
         return None if last is None else self.checkpoint.offsets[last]
-
-
-def _was_finished(before: Entries, shard_id: str) -> bool:
-    return shard_id in before and before[shard_id].finished

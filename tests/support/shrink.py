@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from tests.support.histories import History, HistoryFailed, run
-from tests.support.judge import Verdict
 from tests.support.steps import Step
+from tests.support.verdict import Verdict
 
 
 def shrink(failure: HistoryFailed, most_runs: int = 300) -> HistoryFailed:

@@ -17,12 +17,13 @@ from tests.support.checkpoint import Checkpoint, Row, Sink
 from tests.support.connection import InProcessDataSource, register, unregister
 from tests.support.crashes import Crashed, CrashPoint
 from tests.support.engine import Progress, QueryFailed, SimulatedEngine, Trigger
-from tests.support.judge import SEQUENCE_NUMBER, SHARD_ID, Judge, Verdict, Window
+from tests.support.judge import SEQUENCE_NUMBER, SHARD_ID, Judge, Window
 from tests.support.losses import CLOCK_ERROR_MS, AlarmLog, Losses, parse_alarm
 from tests.support.patience import PatientClock
 from tests.support.starts import Start
 from tests.support.tasks import NO_TASK_FAULTS, TaskFaults
 from tests.support.truth import Truth
+from tests.support.verdict import Verdict
 
 STREAM = "orders"
 
@@ -100,6 +101,8 @@ class World:
         #: A listing may not show all shards: hidden, lagging or stale on purpose.
         self.listing_disturbed = False
         self._run_started_ms = 0
+        #: The present run has failOnDataLoss=false.
+        self._run_goes_on = False
         self._log = AlarmLog()
         #: Stops by a `DataLossError` in a row, and whether the next run is to go on all the same.
         self._stops = 0
@@ -151,10 +154,15 @@ class World:
     def may_disturb_listings(self) -> bool:
         """Asked by steps that keep shards out of listings. A start that names shards needs them
         listed, so not before it has been resolved."""
-        if self.setup.start_kind == "map" and not self.batch_0_logged:
+        if self.is_start_named_and_open:
             return False
         self.listing_disturbed = True
         return True
+
+    @property
+    def is_start_named_and_open(self) -> bool:
+        """The start names shards, and has not been resolved yet."""
+        return self.setup.start_kind == "map" and not self.batch_0_logged
 
     # The query
 
@@ -187,6 +195,7 @@ class World:
         if self.setup.quotas:
             self.clock.advance(PROCESS_START_MS)
         self._run_started_ms = self.clock.now_ms()
+        self._run_goes_on = self._accepting or self.options.get("failOnDataLoss") == "false"
         self.clock.begin()
         self.engine.start(functools.partial(self.make_source, starting_position), trigger)
 
@@ -229,7 +238,7 @@ class World:
     def _stopped_at_loss(self, message: str) -> None:
         """As the message says: start it once with failOnDataLoss=false. Some try again first."""
         alarm = parse_alarm(message)
-        if alarm is None or self._loses_nothing:
+        if alarm is None or self._run_goes_on:
             raise Verdict("loss", f"the query stopped: {message}")
         self.tally["stops at a loss"] += 1
         assert self.judge is not None
@@ -237,10 +246,6 @@ class World:
         self.judge.check_alarm(alarm, self.clock.now_ms())
         self._stops += 1
         self._accepting = self._stops > self.setup.seed % 2
-
-    @property
-    def _loses_nothing(self) -> bool:
-        return self._accepting or self.options.get("failOnDataLoss") == "false"
 
     def stop(self) -> None:
         if self.engine.running:
@@ -297,6 +302,7 @@ class World:
     def _trigger_accepting_loss(self) -> Progress | None:
         progress = self.trigger()
         if self._stops:
+            self._stops, self._accepting = 0, False
             self.options["failOnDataLoss"] = "false"
             progress = self.trigger()
         return progress
