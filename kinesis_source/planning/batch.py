@@ -196,13 +196,18 @@ class BatchPlanner:
     def _choose_ends(
         self, views: list[ShardView], limits: Limits, now_ms: int, waiting: _Waiting
     ) -> dict[str, End]:
-        limit_ms = plan_horizon(views, limits, now_ms)
-        horizons = {
-            view.shard_id: limit_ms
-            if view.shard_id in waiting.parents
-            else earlier(limit_ms, waiting.oldest_ms)
+        # Nobody waits for what waits behind a parent, unless that parent gets on.
+        gets_on = any(
+            view.unread or view.reached is Reached.END
             for view in views
-        }
+            if view.shard_id in waiting.parents
+        )
+        waiting_ms = waiting.oldest_ms if gets_on else None
+        caps = {v.shard_id: None if v.shard_id in waiting.parents else waiting_ms for v in views}
+        # The limits are for those that may move; else the two could hold up each other.
+        may_move = [v for v in views if not v.unread or v.seen_until(caps[v.shard_id])]
+        limit_ms = plan_horizon(may_move, limits, now_ms)
+        horizons = {shard_id: earlier(limit_ms, cap_ms) for shard_id, cap_ms in caps.items()}
         ends: dict[str, End] = {}
         jumps: list[tuple[ShardView, Jump]] = []
         for view in views:
