@@ -43,6 +43,9 @@ logger = logging.getLogger(__name__)
 
 Places = Mapping[str, TrackedShard]
 
+#: A shard that waits for its parents, and held nothing, is looked at again after this.
+_PEEK_S = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
@@ -82,11 +85,13 @@ class BatchPlanner:
         self._on_loss = loss_policy(options.fail_on_data_loss, logger)
         self._connection = connection
         self._client = connection.client
+        self._clock = connection.clock
         self._guard = guard
         self._warnings = warnings
         self._watches: dict[str, ShardWatch] = {}
-        #: Arrival time of the first record of shards that wait for their parents.
-        self._peeked: dict[str, int] = {}
+        #: Arrival time of the first record of shards that wait for their parents, None where there
+        #: was none, and when that was looked up.
+        self._peeked: dict[str, tuple[int | None, float]] = {}
 
     def plan(
         self, start: Places, limits: Limits, targets: Targets | None, now_ms: int
@@ -242,10 +247,13 @@ class BatchPlanner:
         self._peeked = {i: t for i, t in self._peeked.items() if i in waiting}
         if any(self._watches[i].failure is not None for i in parents):
             return _Waiting(parents, None)
-        unknown = sorted(waiting.keys() - self._peeked.keys())
+        now = self._clock.monotonic()
+        known = {i for i, (t, at) in self._peeked.items() if t is not None or now - at < _PEEK_S}
+        unknown = sorted(waiting.keys() - known)
         found = self._connection.map(lambda i: self._first_arrival_ms(i, waiting[i]), unknown)
-        self._peeked |= {i: t for i, t in zip(unknown, found, strict=True) if t is not None}
-        return _Waiting(parents, min(self._peeked.values(), default=None))
+        self._peeked |= {i: (t, now) for i, t in zip(unknown, found, strict=True)}
+        arrivals = [t for t, _ in self._peeked.values() if t is not None]
+        return _Waiting(parents, min(arrivals, default=None))
 
     def _first_arrival_ms(self, shard_id: str, place: TrackedShard) -> int | None:
         """When the first record after `place` arrived, if there is one that can be seen at once."""

@@ -94,13 +94,14 @@ class ShardWatch:
         loss for one, is raised.
         """
         started = self._clock.monotonic()
+        self._calls_at_once = 0
         if self._unread and started - self._seen_at > _FORGET_S:
             self._forget()  # a limit held them back; they may have been trimmed meanwhile
         self._looked = not self._unread and started >= self._due
         if not self._looked:
             return
         self._seen_at = started
-        pages = self._calls_at_once = 0
+        pages = 0
         try:
             # Where plans are so far apart that the iterator expires in between, the walk over
             # empty pages must get further each time.
@@ -203,6 +204,7 @@ class ShardWatch:
             self._unread = []
             return
         assert isinstance(position, AfterSequenceNumber)
+        self._spend(1)  # by the task
         self._cursor.read_until_ms = later(self._cursor.read_until_ms, self.read_until_ms)
         self._unread = [r for r in self._unread if r.sequence_number > position.sequence_number]
         if not self._unread and self._cursor.position != position:

@@ -80,7 +80,7 @@ def test_a_stream_that_does_not_exist(
     spark: SparkSession, kinesis: LocalKinesis, trigger: dict[str, bool]
 ) -> None:
     text = error_of(load(spark, kinesis, "no-such-stream"), **trigger)
-    assert "StreamNotFoundError: stream 'no-such-stream' was not found:" in text
+    assert "StreamNotFoundError: stream 'no-such-stream' was not found (" in text
     assert "check streamName or streamARN, region, endpointUrl, and whose account" in text
 
 
