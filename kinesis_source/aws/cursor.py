@@ -121,7 +121,7 @@ class ShardCursor:
         self._has_moved = False  # the last page had records past the place
         self._held_page: RecordsPage | None = None  # fetched, and still to be believed
         self._pages_to_confirm_end = 0
-        self._ended = False
+        self._end: CursorPage | None = None
 
     @property
     def position(self) -> Position:
@@ -137,8 +137,8 @@ class ShardCursor:
         `ResourceNotFoundError`, what `on_loss` raises, and what `StreamGuard.check` raises.
         """
         for _ in range(_OPENINGS):
-            if self._ended:
-                return CursorPage([], Reached.END, self._client.service_clock.now_ms())
+            if self._end is not None:
+                return self._end
             self._heed_age()
             asked_ms = self._client.service_clock.now_ms()
             try:
@@ -331,11 +331,11 @@ class ShardCursor:
                 position=self.position,
                 reason=reason,
                 read_until_ms=self.read_until_ms,
-                until_ms=self._guard.horizon_ms,
+                until_ms=self._guard.told_until_ms,
             )
         )
-        # Said once: all before the horizon was told, all after it is promised.
-        self.read_until_ms, self._first_record = self._guard.horizon_ms, None
+        # All before the end of that span was told, all after it is promised.
+        self.read_until_ms, self._first_record = self._guard.told_until_ms, None
 
     # Delivery
 
@@ -353,8 +353,8 @@ class ShardCursor:
             reached = Reached.TIP if page.millis_behind == 0 else Reached.MORE
             self._stood_at_tip = reached is Reached.TIP
         elif page.has_child_shards or (self._pages_to_confirm_end and _shows_nothing_more(page)):
-            self._ended = True
             reached = Reached.END
+            self._end = CursorPage([], reached, asked_ms, page.has_child_shards)
         else:
             logger.debug("%s: NextShardIterator is missing; asking again", self.shard_id)
             self._pages_to_confirm_end = _PAGES_TO_CONFIRM_END

@@ -14,6 +14,9 @@ from kinesis_source.errors import (
 
 _READABLE = frozenset({"ACTIVE", "UPDATING"})
 
+#: The service's clock may be a second ahead of its estimate; the rest is for the reading on.
+_TOLD_AHEAD_MS = 10_000
+
 
 class StreamGuard:
     """Asks DescribeStreamSummary (20 calls a second for a whole account) when there is a doubt.
@@ -65,6 +68,13 @@ class StreamGuard:
         if now_ms is None or self.retention_ms is None:
             return None
         return now_ms - self.retention_ms
+
+    @property
+    def told_until_ms(self) -> int | None:
+        """The end of the span that a report of loss names: never before the service's horizon, and
+        with what goes in the next seconds, so that one loss is not reported twice."""
+        horizon_ms = self.horizon_ms
+        return horizon_ms + _TOLD_AHEAD_MS if horizon_ms is not None else None
 
 
 def _recreated(name: str, expected: StreamIdentity, found: StreamIdentity) -> str:

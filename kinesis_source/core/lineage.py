@@ -135,7 +135,7 @@ def plan_entries(lineage: Lineage, tracked: Tracked, expired: Collection[str]) -
         strangers = others - lineage.ancestors([shard.shard_id]) - set(expired)
         if not strangers:
             entering[shard.shard_id] = TrackedShard(
-                TRIM_HORIZON, _read_until_of_entry(shard, tracked, others, expired)
+                TRIM_HORIZON, _read_until_of_entry(shard, tracked, settled, others, expired)
             )
         elif all(is_finished(tracked.get(i)) for i in strangers):
             # Either older shards than this one, which expire before its parents did, or younger
@@ -197,17 +197,23 @@ def finished(shard: TrackedShard) -> TrackedShard:
 
 
 def _read_until_of_entry(
-    shard: Shard, tracked: Tracked, finished_kin: set[str], expired: Collection[str]
+    shard: Shard,
+    tracked: Tracked,
+    settled: Collection[str],
+    finished_kin: set[str],
+    expired: Collection[str],
 ) -> int | None:
-    """The latest of its parents': nothing reached the shard before they closed. Where an expired
-    generation lies between, the finished ancestors that overlap it stand for them; if these have
-    expired too, any finished shard that has may be one, and the earliest is safe."""
-    kin = [p for p in shard.parent_ids if p in tracked] or [i for i in finished_kin if i in tracked]
-    if not kin and shard.parent_ids:
-        gone = [tracked[i].read_until_ms for i in expired if is_finished(tracked.get(i))]
-        return min((t for t in gone if t is not None), default=None)
-    times = [tracked[i].read_until_ms for i in kin]
-    return max((t for t in times if t is not None), default=None)
+    """The latest of its parents': nothing reached the shard before they closed.
+
+    What a parent held that expired before it was tracked is lost as well, and only this time can
+    tell it: the earliest of the finished shards that it may descend from is safe."""
+    kin = {p for p in shard.parent_ids if p in tracked}
+    untold = any(p in expired and p not in tracked and p not in settled for p in shard.parent_ids)
+    if untold:
+        gone = {i for i in expired if is_finished(tracked.get(i))}
+        kin |= finished_kin.intersection(tracked) | gone
+    times = [t for t in (tracked[i].read_until_ms for i in kin) if t is not None]
+    return (min if untold else max)(times, default=None)
 
 
 def _overlaps(

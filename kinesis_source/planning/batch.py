@@ -29,7 +29,7 @@ from kinesis_source.core.lineage import (
 )
 from kinesis_source.core.loss import Loss, loss_policy
 from kinesis_source.core.offset import TrackedShard
-from kinesis_source.core.positions import TRIM_HORIZON
+from kinesis_source.core.positions import SHARD_END, TRIM_HORIZON
 from kinesis_source.core.probes import Reached, ShardView
 from kinesis_source.core.starts import IncompleteListingError
 from kinesis_source.errors import ResourceNotFoundError, TransientServiceError
@@ -136,7 +136,8 @@ class BatchPlanner:
     # Lost and missing shards
 
     def _without_lost(self, start: Places) -> dict[str, TrackedShard]:
-        """`start` without the unfinished shards that the service no longer knows: data loss."""
+        """`start`, where unfinished shards that the service no longer knows are finished: their
+        loss was told up to some time, and what came later, to their heirs, is promised."""
         failed = {i: self._watches[i].failure for i in self._watches.keys() & start.keys()}
         self.known.ask(i for i, e in failed.items() if isinstance(e, ResourceNotFoundError))
         self.known.ask(missing_shards(self.known.lineage, start, self.known.expired))
@@ -149,10 +150,11 @@ class BatchPlanner:
                     position=start[shard_id].position,
                     reason="the shard no longer exists and had not been read to its end",
                     read_until_ms=self.read_until_ms(shard_id, start[shard_id]),
-                    until_ms=self._guard.horizon_ms,
+                    until_ms=self._guard.told_until_ms,
                 )
             )
-        return {i: place for i, place in start.items() if i not in lost}
+        told = TrackedShard(SHARD_END, self._guard.told_until_ms)
+        return {i: told if i in lost else place for i, place in start.items()}
 
     def _missing(self, places: Places) -> set[str]:
         missing = missing_shards(self.known.lineage, places, self.known.expired)

@@ -9,6 +9,7 @@ Nothing transient is raised out of here, since Spark does not call again.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
@@ -45,6 +46,8 @@ _FIRST_CONTACT_S = 30.0
 _LONGEST_WAIT_S = 1.5
 #: Before a new attempt after an answer that did not come.
 _RETRY_S = 1.0
+#: The search for the tips may have used up a shard's five calls a second.
+_PAUSE_AFTER_TIPS_S = 1.0
 #: A run with targets that does not move for longer says why.
 _USUAL_RUN_S = 30.0
 
@@ -66,6 +69,8 @@ class StreamPlanner:
         self._checked_at: float | None = None
         self._began = self._clock.monotonic()
         self._next_plan = self._began
+        #: By the service's clock; 0 before the first plan.
+        self._planning_since_ms = 0
         #: How far behind the shards were at the last plan.
         self.lag = Lag({})
 
@@ -76,6 +81,7 @@ class StreamPlanner:
             try:
                 self._check_stream(None)
                 self._targets = freeze_targets(self._connection, self._guard)
+                self._next_plan = self._clock.monotonic() + _PAUSE_AFTER_TIPS_S
             except TransientServiceError as error:
                 self._warn_of_outage(error, fresh=True)
                 self._clock.sleep(_RETRY_S)
@@ -136,6 +142,7 @@ class StreamPlanner:
             self._check_stream(start)
             places = self._places(start)
             now_ms = self._service_now_ms()
+            self._planning_since_ms = self._planning_since_ms or now_ms
             plan = self._batches.plan(places, limits, self._targets, now_ms)
         except TransientServiceError as error:
             self._warn_of_outage(error, fresh=isinstance(start, InitialOffset))
@@ -186,10 +193,12 @@ class StreamPlanner:
             raise
 
     def _end(self, start: Offset | InitialOffset, plan: BatchPlan) -> Offset | InitialOffset:
-        if isinstance(start, Offset):
-            moved = bool(plan.ends) or plan.shards.keys() != start.shards.keys()
-            if not moved and not self._is_stale(plan):
-                return start
+        if (
+            isinstance(start, Offset)
+            and _positions(plan.shards) == _positions(start.shards)
+            and not self._is_stale(plan)
+        ):
+            return start
         assert self._guard.identity is not None
         self._first_records = {
             (view.shard_id, view.place.position): view.unread[0].sequence_number
@@ -210,13 +219,15 @@ class StreamPlanner:
         if horizon_ms is None or retention_ms is None:
             return False
         stale_ms = horizon_ms + retention_ms * 3 // 4
-        return any(
-            place.read_until_ms is not None
-            and place.read_until_ms < stale_ms
-            and (self._batches.read_until_ms(shard_id, place) or 0) > place.read_until_ms
-            for shard_id, place in plan.shards.items()
-            if not is_finished(place)
-        )
+
+        def is_stale(shard_id: str, place: TrackedShard) -> bool:
+            written_ms = place.read_until_ms
+            if written_ms is None:
+                written_ms = self._planning_since_ms
+            known_ms = self._batches.read_until_ms(shard_id, place)
+            return known_ms is not None and written_ms < min(stale_ms, known_ms)
+
+        return any(is_stale(i, place) for i, place in plan.shards.items() if not is_finished(place))
 
     # The service
 
@@ -277,3 +288,7 @@ class StreamPlanner:
             planning_s=planning_s,
         )
         logger.info(report.line())
+
+
+def _positions(shards: Mapping[str, TrackedShard]) -> dict[str, Position]:
+    return {shard_id: shard.position for shard_id, shard in shards.items()}

@@ -34,6 +34,8 @@ _JUMP_PAGES = 3
 _CALL_S = 0.22
 #: After so many calls at once, so that no second sees more than five.
 _PAUSES_S = (0.0, _CALL_S, 0.5, 1.0)
+#: What a plan may spend of that: the batch's task needs one.
+_MOST_AT_ONCE = 4
 #: A shard that failed waits for twice as long each time.
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 8.0
 _LONGEST_WALK_DOUBLINGS = 8
@@ -97,7 +99,10 @@ class ShardWatch:
         self._calls_at_once = 0
         if self._unread and started - self._seen_at > _FORGET_S:
             self._forget()  # a limit held them back; they may have been trimmed meanwhile
-        self._looked = not self._unread and started >= self._due
+        may_call = started >= self._due
+        if may_call:
+            self.failure = None
+        self._looked = may_call and not self._unread
         if not self._looked:
             return
         self._seen_at = started
@@ -112,7 +117,7 @@ class ShardWatch:
                     self._clock.sleep(_CALL_S)
                 if not self._look_further(closed):
                     break
-            self.failure, self._backoff_s = None, _FIRST_BACKOFF_S
+            self._backoff_s = _FIRST_BACKOFF_S
         except (TransientServiceError, ResourceNotFoundError) as error:
             self._fail(error)
         self._spend(pages)
@@ -170,14 +175,16 @@ class ShardWatch:
         return ShardView(self.shard_id, place, unread, reached, closed, self._open_until_ms, target)
 
     def jump(self, view: ShardView, jump: Jump, horizon_ms: int | None, now_ms: int) -> End:
-        """The end that a search by time finds, else the jump's fallback. A failure is no more than
-        a search that found nothing."""
+        """The end that a search by time finds within the budget, else the jump's fallback. A
+        failure is no more than a search that found nothing."""
         search = JumpSearch(view, jump, horizon_ms, now_ms, self._empty_from_ms)
+        left = _MOST_AT_ONCE - self._calls_at_once if self.failure is None else 0
         calls = 0
         landing: RecordsPage | None = None
         try:
-            while search.aim_ms is not None:
-                page, reached, pages = self._look(search.aim_ms, view.closed)
+            while search.aim_ms is not None and calls < left:
+                most = min(_JUMP_PAGES, left - calls)
+                page, reached, pages = self._look(search.aim_ms, view.closed, most)
                 calls += pages
                 if view.target is not None and reached is Reached.END:
                     reached = Reached.TIP  # it was open when the target was fixed
@@ -219,7 +226,8 @@ class ShardWatch:
             return 0
         return max(0, now_ms - self.read_until_ms) if self.read_until_ms is not None else 0
 
-    def _look(self, at_ms: int, closed: bool) -> tuple[RecordsPage, Reached, int]:
+    def _look(self, at_ms: int, closed: bool, most: int) -> tuple[RecordsPage, Reached, int]:
+        """The first page from `at_ms` on that holds anything, what it reached, and of how many."""
         start = IteratorStart.at_timestamp(at_ms)
         iterator = self._client.get_shard_iterator(self.shard_id, start)
         pages = 0
@@ -228,7 +236,7 @@ class ShardWatch:
             page = self._client.get_records(self.shard_id, iterator, self._limit)
             if page.records or page.next_iterator is None or page.millis_behind == 0:
                 break
-            if pages == _JUMP_PAGES:
+            if pages == most:
                 break
             iterator = page.next_iterator
         if page.next_iterator is None:
@@ -240,15 +248,17 @@ class ShardWatch:
 
     def _forget(self) -> None:
         """Begin again at the position."""
-        place = TrackedShard(self.place.position, self.read_until_ms)
-        self._cursor = ShardCursor(self._client, self._guard, self.shard_id, place, self._on_loss)
+        self._open_at(TrackedShard(self.place.position, self.read_until_ms))
         self._unread = []
 
     def _reopen(self) -> None:
         """Read on from the cursor's place by a new iterator; until then nothing is known."""
-        place = TrackedShard(self._cursor.position, self._cursor.read_until_ms)
-        self._cursor = ShardCursor(self._client, self._guard, self.shard_id, place, self._on_loss)
+        self._open_at(TrackedShard(self._cursor.position, self._cursor.read_until_ms))
         self._reached = Reached.MORE
+
+    def _open_at(self, place: TrackedShard) -> None:
+        self._cursor = ShardCursor(self._client, self._guard, self.shard_id, place, self._on_loss)
+        self._tip_ms = None  # by an iterator that is gone
 
     def _fail(self, error: TransientServiceError | ResourceNotFoundError) -> None:
         self.failure = error

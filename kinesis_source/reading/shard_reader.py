@@ -185,7 +185,7 @@ class ShardReader:
                 position=self._read.position,
                 reason=reason,
                 read_until_ms=self._read.read_until_ms,
-                until_ms=self._guard.horizon_ms,
+                until_ms=self._guard.told_until_ms,
             )
         )
 

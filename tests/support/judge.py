@@ -130,8 +130,8 @@ class Judge:
     def check_alarm(self, alarm: Alarm, now_ms: int) -> None:
         """Raises `Verdict` if the connector spoke of loss where there was none."""
         begin, planned = self._offset, self.checkpoint.offsets.get(self._judged)
-        if not begin and planned is not None:
-            begin = parse_entries(planned, "starts")
+        if not begin:
+            begin = parse_entries(planned, "starts") if planned else self.start.named_numbers()
         end = parse_entries(planned) if planned is not None else {}
         reason = self.losses.check_alarm(alarm, begin, end, self._done(), now_ms)
         if reason is not None:

@@ -173,6 +173,9 @@ class Losses:
         line = [alarm.shard_id] if entry else truth.ancestors(alarm.shard_id)
         times = [offset[i].read_until_ms for i in line if i in offset]
         known = [time for time in times if time is not None]
+        # A running query knows more than it has written down.
+        if alarm.from_ms is not None and alarm.from_ms >= max(known, default=0):
+            known.append(alarm.from_ms)
         if known and max(known) < now_ms - self.retention_ms + CLOCK_ERROR_MS:
             return None
         if self._is_position_trimmed(planned.get(alarm.shard_id), shard):

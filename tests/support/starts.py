@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tests.support.offsets import AFTER_SEQUENCE_NUMBER, Entries, Entry
 from tests.support.truth import TrueShard, Truth
 
 #: Shard id → index of the first record to be read.
@@ -36,6 +37,15 @@ class Start:
         if not self.shards:
             return self.default
         return json.dumps({"default": self.default, **self.shards})
+
+    def named_numbers(self) -> Entries:
+        """The shards for which it names a record, as entries of an offset."""
+        found = {i: value.split() for i, value in self.shards.items() if " " in value}
+        return {
+            i: Entry((AFTER_SEQUENCE_NUMBER, int(value)), None)
+            for i, (kind, value) in found.items()
+            if kind == "AFTER_SEQUENCE_NUMBER"
+        }
 
 
 def promise(start: Start, truth: Truth, latest_ms: int) -> Promise:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kinesis_source.errors import DataLossError
+from kinesis_source.errors import DataLossError, OptionError
 from kinesis_source.testing import LocalKinesis
 from kinesis_source.testing.stream import TrimmedAnswer
 from tests.support.checkpoint import Checkpoint, Row, Sink
@@ -30,6 +30,9 @@ STREAM = "orders"
 #: More than any `minFetchPeriod` and `shardFetchInterval` that histories use: each trigger of
 #: the settling lists and probes every shard.
 SETTLING_GAP_MS = 11_000
+
+#: A running query asks for the retention period this often.
+CHECK_PERIOD_MS = 600_000
 
 #: The shortest retention period: before that nothing can be trimmed.
 DAY_MS = 24 * 3_600_000
@@ -213,6 +216,9 @@ class World:
             self.tally["crashes"] += 1
             progress = None
         except QueryFailed as failure:
+            if before_batch_0 and self._named_expired(failure.original):
+                self.judge = None
+                return self.trigger(faults)  # with another map, as the message says
             if not isinstance(failure.original, DataLossError):
                 raise
             self._stopped_at_loss(str(failure.original))
@@ -234,6 +240,13 @@ class World:
             self._stops, self._accepting = 0, False
             self.stop()  # the loss is behind the query: back to the option as it was
         return progress
+
+    def _named_expired(self, error: Exception) -> bool:
+        """The start names a shard that is gone before the query has got as far as batch 0."""
+        self.truth.changed()
+        named = self.judge.start.shards if self.judge else {}
+        gone = any(self.truth.shard(i).expired for i in named)
+        return gone and isinstance(error, OptionError)
 
     def _stopped_at_loss(self, message: str) -> None:
         """As the message says: start it once with failOnDataLoss=false. Some try again first."""
@@ -312,6 +325,7 @@ class World:
         no trigger may make one, neither in this run nor in later ones."""
         patience = 6 + 3 * (self.truth.depth() + 1)
         idle = 0
+        self.clock.advance(CHECK_PERIOD_MS)
         while idle < IDLE_TRIGGERS:
             self.clock.advance(SETTLING_GAP_MS)
             before = self.kinesis.calls.copy()

@@ -246,6 +246,15 @@ def test_a_child_of_an_expired_generation_takes_the_time_of_the_elder_that_was_r
     assert {e.read_until_ms for e in entries.values()} == {70}
 
 
+def test_beside_a_parent_that_expired_unread_the_time_is_that_of_the_elders() -> None:
+    # 0 and 1 merged into 3, and 3 with 2 into 4; nobody ever tracked 3, and it is gone.
+    known = [shard(4, 0, 16, 3, 2)]
+    tracked = places({0: ended(70), 1: ended(80), 2: ended(900)})
+    gone = {shard_id(n) for n in (0, 1, 2, 3)}
+    entries = plan_entries(lineage(*known), tracked, gone).entering
+    assert [e.read_until_ms for e in entries.values()] == [70]
+
+
 def test_a_named_parent_wins_over_an_older_relative() -> None:
     # The grandfather is still tracked since his other side is not covered.
     known = [ROOT, LEFT, LEFT_LOW, LEFT_HIGH, OTHER]

@@ -171,3 +171,29 @@ def test_a_backlog_of_days_is_read_at_the_same_pace(make_query: MakeQuery) -> No
         calls.append(query.calls("GetRecords") + query.calls("GetShardIterator"))
     assert elapsed_ms[1] <= 1.5 * elapsed_ms[0]
     assert calls[1] <= 1.5 * calls[0]
+
+
+def test_a_burst_and_then_silence_throttle_nothing(make_query: MakeQuery) -> None:
+    """Whoever looks for the end of the burst finds nothing from some time on, and looks below: the
+    looks of one plan must leave room for the call of the task."""
+    query = make_query(quotas=True)
+    query.settle()
+    for _ in range(1_500):
+        query.clock.advance(1)
+        query.put(query.shard())
+    query.clock.advance(4_000)
+    query.trigger(8, gap_ms=50)
+    assert sum(query.kinesis.throttled.values()) == 0
+    query.settle()
+    query.check_complete()
+
+
+def test_a_run_of_available_now_throttles_nothing(make_query: MakeQuery) -> None:
+    """The search for the tip, the first probe and the task all look at the same shard at once."""
+    query = make_query(quotas=True, maxRecordsPerTrigger="1000")
+    for _ in range(1_500):
+        query.clock.advance(1)
+        query.put(query.shard())
+    query.available_now()
+    query.check_complete()
+    assert sum(query.kinesis.throttled.values()) == 0

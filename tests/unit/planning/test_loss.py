@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from kinesis_source.core.positions import AfterSequenceNumber
+from kinesis_source.core.positions import SHARD_END, AfterSequenceNumber
 from kinesis_source.errors import DataLossError, StreamNotFoundError, StreamRecreatedError
 from kinesis_source.testing import LocalKinesis, ManualClock
 from tests.support.crashes import Crashed, CrashPoint
@@ -87,6 +87,23 @@ def test_the_idle_read_until_times_are_written_in_empty_batches(make_query: Make
     times = [query.offset(b).shards[query.shard()].read_until_ms for b in query.offsets]
     steps = [later - earlier for earlier, later in zip(times[-4:], times[-3:], strict=False)]
     assert all(6 * HOUR_MS <= step <= 6 * HOUR_MS + 700_000 for step in steps)
+
+
+def test_an_empty_stream_is_promised_once_it_has_been_watched_for_a_while(
+    make_query: MakeQuery,
+) -> None:
+    """TRIM_HORIZON says nothing of what was there; but having seen that nothing was, and written it
+    down, the query owes what comes and goes while it is stopped."""
+    query = make_query()
+    query.fault("throttle", "GetRecords", times=1)
+    query.settle()
+    assert query.offset().shards[query.shard()].read_until_ms is None
+    idle_for(query, 12)
+    query.stop()
+    query.put(query.shard(), 2)
+    query.clock.advance(30 * HOUR_MS)
+    with pytest.raises(QueryFailed, match=f"data loss in {query.shard()}"):
+        query.settle()
 
 
 def test_idle_times_are_kept_for_each_shard(make_query: MakeQuery) -> None:
@@ -274,6 +291,56 @@ def test_a_shard_that_has_gone_is_survived_if_asked(make_query: MakeQuery) -> No
     assert len(query.numbers(left)) == 2
     assert len(query.numbers()) == 6
     assert query.shard() not in query.offset().shards
+
+
+def test_what_its_children_get_after_that_is_promised(make_query: MakeQuery) -> None:
+    """The loss was told up to the horizon of that moment: what is lost after it is told again."""
+    query = make_query(failOnDataLoss="false")
+    left = gone(query)
+    query.settle()
+    query.stop()
+    query.put(left)
+    query.clock.advance(30 * HOUR_MS)
+    query.options["failOnDataLoss"] = "true"
+    with pytest.raises(QueryFailed, match=f"data loss in {left}"):
+        query.settle()
+
+
+def test_that_holds_also_where_nothing_was_read_of_the_children(make_query: MakeQuery) -> None:
+    query = make_query(failOnDataLoss="false")
+    query.settle()
+    left, _ = query.kinesis.split(STREAM, query.shard())
+    query.clock.advance(80 * HOUR_MS)
+    query.trigger(3)
+    assert query.shard() not in query.offset().shards
+    query.put(left)
+    query.stop()
+    query.clock.advance(30 * HOUR_MS)
+    query.options["failOnDataLoss"] = "true"
+    with pytest.raises(QueryFailed, match=f"data loss in {left}"):
+        query.settle()
+
+
+def test_a_lost_shard_is_told_once_although_its_heirs_are_not_listed(make_query: MakeQuery) -> None:
+    """It stays in the offset, finished, until they are, and across a restart: so an operator who
+    has accepted the loss once is not asked again."""
+    query = make_query(2, failOnDataLoss="false", shardFetchInterval="1s")
+    first = query.shard(0)
+    query.settle()
+    query.stop()
+    children = query.kinesis.split(STREAM, first)
+    query.clock.advance(25 * HOUR_MS)
+    query.put(children[1], 3)
+    for child in children:
+        query.kinesis.hide(STREAM, child, listings=4)
+    query.trigger(3)
+    query.stop()
+    assert query.offset().shards[first].position == SHARD_END
+    query.options["failOnDataLoss"] = "true"
+    query.trigger(40)
+    query.settle()
+    assert query.offset().shards.keys() == {query.shard(1), *children}
+    assert len(query.numbers()) == 3
 
 
 def test_a_finished_shard_that_expires_is_no_loss(make_query: MakeQuery) -> None:

@@ -200,4 +200,4 @@ def test_lines_that_are_lost_are_named_where_a_map_starts_at_a_trimmed_number(
     query.options["startingPosition"] = f'{{"{query.shard()}": "AFTER_SEQUENCE_NUMBER {old[0]}"}}'
     error = failure(query)
     assert "the position has been trimmed" in str(error)
-    assert "from an unknown time to 2026-01-01T01:00:00" in str(error)
+    assert "from an unknown time to 2026-01-01T01:00:10" in str(error)

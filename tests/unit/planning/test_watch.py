@@ -52,6 +52,24 @@ def test_a_child_is_not_read_until_later_than_its_parent_closed(
     check_read_until(query)
 
 
+def test_an_end_seen_early_says_nothing_of_the_time_since_the_close(make_query: MakeQuery) -> None:
+    """The last records, held back by a limit, were seen together with the end; the listing still
+    shows the shard as open when they have been read, and it is looked at again."""
+    query = make_query(maxRecordsPerTrigger="10")
+    query.put(query.shard(), 25)
+    query.clock.advance(120_000)
+    query.kinesis.behaviour.listing_lag_ms = 60_000
+    children = query.kinesis.split(STREAM, query.shard())
+    for child in children:
+        query.put(child, 2)
+    query.clock.advance(5_000)
+    query.available_now()
+    query.clock.advance(60_000)
+    query.settle()
+    query.check_complete()
+    check_read_until(query)
+
+
 def test_a_merged_child_is_not_read_until_later_than_its_parents_closed(
     make_query: MakeQuery,
 ) -> None:
