@@ -66,8 +66,8 @@ imports: $(READY) ## Check that imports go down only
 ci: ## Run what CI runs
 	@.ci/run
 
-soak: $(READY) ## Run N random histories in two processes: make soak N=10000
-	@$(PY) -m tests.support.soak --seeds 0:$(N) --processes 2
+soak: $(READY) ## Run N random histories in parallel processes: make soak N=10000
+	@$(PY) -m tests.support.soak --seeds 0:$(N)
 
 crash: $(READY) java ## Kill a real Spark KILLS times (50) under load and check its sinks
 	@$(PY) -m tests.crash --kills $(KILLS)

@@ -11,12 +11,10 @@ on the machine and on what else it does.
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from typing import Any
 
 import boto3
-from local_stream import ROOT, SHAPES, Client, fill
+from local_stream import SHAPES, Client, fill, server
 
 from kinesis_source.aws.client import IteratorStart
 from kinesis_source.aws.session import connect
@@ -60,15 +58,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=20, help="pages of each size and kind")
     pages = parser.parse_args().pages
     clock = SystemClock()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "kinesis_source.testing"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        url = server.stdout.readline().strip()
+    with server() as url:
         access = {
             "region_name": "us-east-1",
             "aws_access_key_id": "a",
@@ -100,9 +90,6 @@ def main() -> None:
             rates = {read: size_bytes * pages / seconds[read] / 1e6 for read in seconds}
             ratio = rates[connector] / rates[plain]
             print(f"{size:>12} {rates[plain]:>11.1f} {rates[connector]:>15.1f} {ratio:>6.1f}")
-    finally:
-        server.terminate()
-        server.wait()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import json
 import subprocess
 import sys
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,23 @@ from kinesis_source.clock import SystemClock
 ROOT = Path(__file__).resolve().parent.parent
 #: Record size in bytes, and how many fill about one page of 10 MiB or 10,000 records.
 SHAPES = ((100, 10_000), (1_000, 10_000), (100_000, 100))
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The local stream in a process of its own; its URL."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kinesis_source.testing"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
 
 
 class Client:
@@ -76,24 +95,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="measured time for each size")
     seconds = parser.parse_args().seconds
-    server = subprocess.Popen(
-        [sys.executable, "-m", "kinesis_source.testing"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        client = Client(server.stdout.readline().strip())
+    with server() as url:
+        client = Client(url)
         print(f"{'record bytes':>12} {'page records':>12} {'MB/s':>8} {'ms a page':>10}")
         for size, count in SHAPES:
             stream = f"records-{size}"
             fill(client, stream, size, count)
             rate, page_ms = measure(client, stream, seconds)
             print(f"{size:>12} {count:>12} {rate:>8.0f} {page_ms:>10.1f}")
-    finally:
-        server.terminate()
-        server.wait()
 
 
 if __name__ == "__main__":

@@ -11,15 +11,15 @@ from typing import Any
 
 from kinesis_source.core.starting_position import parse_starting_position
 from kinesis_source.options.values import (
-    duration_of_at_least,
+    at_least,
     parse_count,
+    parse_duration_ms,
     parse_endpoint_url,
     parse_flag,
     parse_secret,
     parse_size,
     parse_stream_arn,
     parse_stream_name,
-    size_of_at_least,
     text_like,
 )
 
@@ -119,7 +119,7 @@ OPTIONS = (
     OptionSpec(
         "minFetchPeriod",
         "min_fetch_period_ms",
-        duration_of_at_least(200),
+        at_least(200, "ms", parse_duration_ms),
         "1s",
         "The least time between two looks of the planner at one shard, at least `200ms`. The "
         "default costs 1 of the shard's 5 GetRecords calls a second while it is quiet, 2 while it "
@@ -128,7 +128,7 @@ OPTIONS = (
     OptionSpec(
         "shardFetchInterval",
         "shard_fetch_interval_ms",
-        duration_of_at_least(200),
+        at_least(200, "ms", parse_duration_ms),
         "10s",
         "How often the shards are listed while nothing tells of a reshard, at least `200ms`. The "
         "default costs 6 ListShards calls a minute for each 1,000 shards.",
@@ -136,7 +136,7 @@ OPTIONS = (
     OptionSpec(
         "maxFetchRate",
         "max_fetch_rate",
-        size_of_at_least(64 << 10),
+        at_least(64 << 10, " bytes", parse_size),
         "2m",
         "How many bytes a second tasks read from one shard at most, at least `64k`. The default is "
         "all that the service gives to all readers of a shard together; less leaves room for the "

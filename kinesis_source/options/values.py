@@ -58,24 +58,16 @@ def parse_size(text: str) -> int:
     return int(match[1]) * factor
 
 
-def size_of_at_least(least: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = parse_size(text)
+def at_least(least: int, unit: str, parse: Callable[[str], int]) -> Callable[[str], int]:
+    """`parse`, which gives a number of `unit`, without the values below `least`."""
+
+    def parse_bounded(text: str) -> int:
+        value = parse(text)
         if value < least:
-            raise ValueError(f"expected at least {least} bytes")
+            raise ValueError(f"expected at least {least}{unit}")
         return value
 
-    return parse
-
-
-def duration_of_at_least(least_ms: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = parse_duration_ms(text)
-        if value < least_ms:
-            raise ValueError(f"expected at least {least_ms}ms")
-        return value
-
-    return parse
+    return parse_bounded
 
 
 def parse_count(text: str) -> int:

@@ -83,8 +83,8 @@ MUTATIONS = (
             ),
             (
                 _CURSOR,
-                "            self._unproven = _Proof.PLACE\n        self._it",
-                "            pass\n        self._it",
+                "            self._unproven = _Proof.PLACE\n        self._held",
+                "            pass\n        self._held",
             ),
         ),
         "tests/unit/aws/test_cursor.py",

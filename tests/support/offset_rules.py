@@ -77,9 +77,8 @@ class OffsetRules:
     ) -> None:
         shard = self.truth.shard(shard_id)
         if entry.read_until_ms is None:
-            # Not where the start names the shard or a parent, which may be unfinished on entry.
-            named = not self._named.isdisjoint((shard_id, *shard.parent_ids))
-            line = [shard_id] if named else [shard_id, *shard.parent_ids]
+            # Not where the start names it: its parents need not have been read before it.
+            line = [shard_id] if shard_id in self._named else [shard_id, *shard.parent_ids]
             begun = [i for i in line if i in reads]
             if begun and not any(self.truth.shard(i).trimmed for i in (*begun, shard_id)):
                 raise Verdict("read until", f"batch {batch_id}: {shard_id} has no such time")

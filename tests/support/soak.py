@@ -1,6 +1,6 @@
 """Many random histories in parallel processes.
 
-    python -m tests.support.soak --seeds 0:1000 --processes 2 [--shrink] [--stop]
+    python -m tests.support.soak --seeds 0:1000 [--processes 2] [--shrink] [--stop]
 
 Prints what happened in all and each failure with its seed and steps; exits 1 if there was one, or
 if the connector alone exceeded a quota in more than 1 call of 100.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -64,7 +65,7 @@ def exceeds_budget(tally: Counter[str]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.soak", description=__doc__)
     parser.add_argument("--seeds", default="0:200", help="A:B, B exclusive")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--shrink", action="store_true", help="make failing histories small")
     parser.add_argument("--stop", action="store_true", help="end after the first failure")
     parser.add_argument("--show", type=int, default=10, help="failures to print in full")
