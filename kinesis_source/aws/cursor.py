@@ -58,6 +58,8 @@ _PAGES_TO_CONFIRM_END = 3
 CLOCK_ERROR_MS = 1_000
 #: The shortest retention period that a stream can be given.
 LEAST_RETENTION_MS = 24 * 3_600_000
+#: Proofs that are outlived before they prove anything, until the place is taken for trimmed.
+_PROOFS = 3
 #: Nothing left and no next iterator, but no ChildShards either: odd answers before it is believed.
 _ODD_ENDS = 3
 
@@ -115,6 +117,8 @@ class ShardCursor:
         self._hint = first_record
         self._iterator: str | None = None
         self._unproven: _Proof | None = None
+        self._proof_ms = 0  # arrival time of the oldest record left, when that proved the place
+        self._outlived_proofs = 0
         self._empty_pages = 0
         self._odd_ends = 0
         self._stood_at_tip = False
@@ -203,10 +207,13 @@ class ShardCursor:
     # Age
 
     def _is_older_than(self, age_ms: int | None) -> bool:
+        return self.read_until_ms is not None and self._is_older(self.read_until_ms, age_ms)
+
+    def _is_older(self, time_ms: int, age_ms: int | None) -> bool:
         now_ms = self._client.service_clock.now_ms()
-        if self.read_until_ms is None or now_ms is None or age_ms is None:
-            return False
-        return self.read_until_ms < now_ms - age_ms + CLOCK_ERROR_MS
+        return (
+            now_ms is not None and age_ms is not None and time_ms < now_ms - age_ms + CLOCK_ERROR_MS
+        )
 
     def _may_have_skipped(self, page: RecordsPage) -> bool:
         """True for records that a kept iterator may have found behind a gap: its place is old
@@ -224,6 +231,15 @@ class ShardCursor:
             records = []
         self._held_page = None
         return not records or records[0].sequence_number != self._read
+
+    def _has_outlived_its_proof(self) -> bool:
+        """True if the place may have been trimmed since the oldest record left proved that it was
+        there: that record is as old as the horizon by now, and so is the read-until time."""
+        if not self._is_older(self._proof_ms, LEAST_RETENTION_MS):
+            return False
+        self._guard.check()
+        oldest_ms = max(self._proof_ms, self.read_until_ms or 0)
+        return self._is_older(oldest_ms, self._guard.retention_ms)
 
     def _heed_age(self) -> None:
         """Before a page: a kept iterator whose place may be at the horizon proves it anew."""
@@ -282,6 +298,7 @@ class ShardCursor:
                 first is not None and self._read is not None and first <= self._read
             ):
                 self._unproven, self._iterator, self._empty_pages = _Proof.AFTER, None, 0
+                self._proof_ms = page.records[0].arrival_ms
                 return None
             case _Proof.OLDEST if first is None and self._is_odd_end(page):
                 self._iterator = None
@@ -293,6 +310,12 @@ class ShardCursor:
                 return None
             case _Proof.AFTER if walking:
                 return self._walk_on(page, asked_ms)
+            case _Proof.AFTER if self._has_outlived_its_proof():
+                self._outlived_proofs += 1
+                if self._outlived_proofs < _PROOFS:
+                    self._unproven, self._iterator = _Proof.OLDEST, None
+                    return None
+                self._accept_trimmed()
             case None if first is not None and self._stood_at_tip and self._starts_by_time:
                 self._iterator, self._stood_at_tip = None, False
                 return None
@@ -366,7 +389,6 @@ class ShardCursor:
         if self._first_record is not None and record.sequence_number > self._first_record:
             self._guard.check()
             self._report_loss("records seen when the batch was planned have been trimmed")
-        self._first_record = None
 
     def _advance(self, record: Record) -> None:
         self._read = record.sequence_number

@@ -17,9 +17,6 @@ class HashKeyRange:
     start: int
     end: int
 
-    def overlaps(self, other: HashKeyRange) -> bool:
-        return self.start <= other.end and other.start <= self.end
-
 
 WHOLE_KEY_SPACE = HashKeyRange(0, MAX_HASH_KEY)
 

@@ -208,7 +208,7 @@ def _read_until_of_entry(
     What a parent held that expired before it was tracked is lost as well, and only this time can
     tell it: the earliest of the finished shards that it may descend from is safe."""
     kin = {p for p in shard.parent_ids if p in tracked}
-    untold = any(p in expired and p not in tracked and p not in settled for p in shard.parent_ids)
+    untold = any(p not in tracked and p not in settled for p in shard.parent_ids)
     if untold:
         gone = {i for i in expired if is_finished(tracked.get(i))}
         kin |= finished_kin.intersection(tracked) | gone

@@ -99,7 +99,7 @@ class ShardView:
             return 0.0, 0.0
         records, size = float(count), float(self._bytes[count - 1])
         beyond_ms = horizon_ms - self.last_seen_ms
-        if count == len(self.unread) and self.has_more and beyond_ms > 0:
+        if count == len(self.unread) and self.has_more:
             density = density_of(self.unread)
             records += density.records_per_ms * beyond_ms
             size += density.bytes_per_ms * beyond_ms

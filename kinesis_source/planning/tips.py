@@ -67,6 +67,7 @@ class _TipSearch:
 
     def sees_all(self) -> bool:
         """Look at the oldest records; true if they are all there are, `last` being their last."""
+        self._keep_pace()
         try:
             page = self._next_page(self._open(IteratorStart.trim_horizon()), _FEW)
         except (TransientServiceError, ExpiredIteratorError):

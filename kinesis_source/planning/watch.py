@@ -208,8 +208,7 @@ class ShardWatch:
         position = end.place.position
         self.read_until_ms = later(self.read_until_ms, end.place.read_until_ms)
         if isinstance(position, ShardEnd):
-            self._unread = []
-            return
+            return  # nobody looks at it again
         assert isinstance(position, AfterSequenceNumber)
         self._spend(1)  # by the task
         self._cursor.read_until_ms = later(self._cursor.read_until_ms, self.read_until_ms)
@@ -252,12 +251,13 @@ class ShardWatch:
         self._unread = []
 
     def _reopen(self) -> None:
-        """Read on from the cursor's place by a new iterator; until then nothing is known."""
+        """Read on from the cursor's place by a new iterator."""
         self._open_at(TrackedShard(self._cursor.position, self._cursor.read_until_ms))
-        self._reached = Reached.MORE
 
     def _open_at(self, place: TrackedShard) -> None:
+        """Until the next look nothing is known of what lies past the cursor."""
         self._cursor = ShardCursor(self._client, self._guard, self.shard_id, place, self._on_loss)
+        self._reached = Reached.MORE
         self._tip_ms = None  # by an iterator that is gone
 
     def _fail(self, error: TransientServiceError | ResourceNotFoundError) -> None:

@@ -78,7 +78,7 @@ def kinesis_local(modules: Path) -> Iterator[Any]:
 
 def client(url: str) -> Any:
     """Without retries: the history sees each answer as it comes."""
-    config = Config(retries={"total_max_attempts": 1}, read_timeout=3, connect_timeout=3)
+    config = Config(retries={"total_max_attempts": 1}, read_timeout=15, connect_timeout=15)
     return boto3.client(
         "kinesis",
         region_name="us-east-1",

@@ -161,6 +161,13 @@ def test_a_long_walk_to_a_record_that_is_there_is_no_loss(shard: Shard, pages: i
     assert shard.losses == []
 
 
+def test_a_doubt_about_a_place_does_not_lead_over_all_that_was_read_before(shard: Shard) -> None:
+    put = shard.put(1_000)
+    shard.fault("empty_page", times=11)
+    assert read_all(shard.cursor(AfterSequenceNumber(put[989])), limit=5) == put[990:]
+    assert shard.calls("GetRecords") <= 11 + 1 + 2
+
+
 def test_an_iterator_that_expired_while_nobody_asked(shard: Shard) -> None:
     put = shard.put(2)
     cursor = shard.cursor()
@@ -431,6 +438,100 @@ def test_a_kept_iterator_that_the_horizon_overtakes_is_found_out(shard: Shard) -
     assert loss.position == AfterSequenceNumber(old[1])
 
 
+def test_that_holds_for_a_clock_that_is_known_to_the_second_only(shard: Shard) -> None:
+    """Every answer came at the end of a second, so the estimate is 0.9 s behind: by it the place is
+    within the retention, by the service's clock it is not."""
+    shard.clock.advance(900)
+    shard.client = KinesisClient(
+        shard.kinesis.in_process_client(), StreamRef("orders"), shard.clock
+    )
+    shard.guard = StreamGuard(shard.client)
+    shard.guard.check()
+    old = shard.put(4)
+    cursor = shard.cursor()
+    assert numbers(cursor.next_page(2)) == old[:2]
+    shard.clock.advance(24 * HOUR_MS + 500)
+    new = shard.put(1)
+    assert read_all(cursor) == new
+    assert [loss.position for loss in shard.losses] == [AfterSequenceNumber(old[1])]
+
+
+def test_a_walk_over_empty_pages_that_the_horizon_overtakes_is_found_out(shard: Shard) -> None:
+    """The iterator was carried over the gap while it gave nothing."""
+    old = shard.put(4)
+    shard.clock.advance(24 * HOUR_MS - 60_000)
+    shard.guard.check()
+    cursor = shard.cursor()
+    assert numbers(cursor.next_page(2)) == old[:2]
+    shard.fault("empty_page")
+    assert cursor.next_page(2).records == []
+    shard.clock.advance(120_000)
+    new = shard.put(1)
+    assert read_all(cursor) == new
+    assert [loss.position for loss in shard.losses] == [AfterSequenceNumber(old[1])]
+
+
+class SlowToOpen:
+    """Two minutes pass before an iterator AFTER a number is opened."""
+
+    def __init__(self, kinesis: LocalKinesis, clock: ManualClock) -> None:
+        self._client = kinesis.in_process_client()
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._client, name)
+
+    def get_shard_iterator(self, **request: object) -> object:
+        if request["ShardIteratorType"] == "AFTER_SEQUENCE_NUMBER":
+            self._clock.advance(120_000)
+        return self._client.get_shard_iterator(**request)
+
+
+@pytest.mark.parametrize("answer", TRIMMED_ANSWERS)
+def test_a_position_that_is_trimmed_right_after_it_was_seen(answer: TrimmedAnswer) -> None:
+    """A doubt was settled by the oldest record left, which is at or before the position; when the
+    service is asked for what comes after it, both are gone."""
+    shard = Shard(answer)
+    old = shard.put(2)
+    begun_ms = shard.clock.now_ms()
+    shard.clock.advance(24 * HOUR_MS - 60_000)
+    new = shard.put(1)
+    shard.client = KinesisClient(
+        SlowToOpen(shard.kinesis, shard.clock), StreamRef("orders"), shard.clock
+    )
+    shard.guard = StreamGuard(shard.client)
+    shard.guard.check()
+    shard.fault("empty_page", times=11)
+    assert read_all(shard.cursor(AfterSequenceNumber(old[1]), begun_ms)) == new
+    assert [loss.position for loss in shard.losses] == [AfterSequenceNumber(old[1])]
+
+
+@pytest.mark.parametrize("read_until_hours", [25, None])
+def test_a_position_that_was_doubted_and_is_there_is_no_loss(
+    shard: Shard, read_until_hours: int | None
+) -> None:
+    """However old the read-until time is: the oldest record left lies before the position."""
+    old = shard.put(2)
+    shard.clock.advance(HOUR_MS)
+    new = shard.put(1)
+    shard.fault("empty_page", times=11)
+    now_ms = shard.clock.now_ms()
+    read_until_ms = None if read_until_hours is None else now_ms - read_until_hours * HOUR_MS
+    assert read_all(shard.cursor(AfterSequenceNumber(old[1]), read_until_ms)) == new
+    assert shard.losses == []
+
+
+def test_a_start_by_time_begins_where_a_new_iterator_would(shard: Shard) -> None:
+    """One that stood at the tip also gives what comes later with an earlier time."""
+    at_ms = shard.clock.now_ms()
+    kept = shard.cursor(AtTimestamp(at_ms), at_ms)
+    assert kept.next_page(10).reached is Reached.TIP
+    shard.kinesis.put_to_shard("orders", SHARD, b"x", "key", arrival_ms=at_ms - 500)
+    put = shard.put(2)
+    assert read_all(shard.cursor(AtTimestamp(at_ms), at_ms)) == put
+    assert read_all(kept) == put
+
+
 def test_a_start_by_time_that_has_aged_is_loss(shard: Shard) -> None:
     begun_ms = shard.clock.now_ms()
     shard.put(2)
@@ -476,6 +577,16 @@ def test_a_child_that_was_left_waiting_too_long_is_loss(shard: Shard) -> None:
     assert len(shard.losses) == 1, "said once"
 
 
+def test_a_loss_is_told_once_though_nothing_is_left_to_read(shard: Shard) -> None:
+    parents_end_ms = shard.clock.now_ms()
+    shard.put(2)
+    shard.clock.advance(25 * HOUR_MS)
+    cursor = shard.cursor(TRIM_HORIZON, parents_end_ms)
+    for _ in range(3):
+        assert cursor.next_page(10).records == []
+    assert len(shard.losses) == 1
+
+
 def test_a_start_without_a_read_until_time_promises_what_is_left(shard: Shard) -> None:
     shard.put(2)
     shard.clock.advance(25 * HOUR_MS)
@@ -502,6 +613,14 @@ def test_the_record_of_the_place_is_not_asked_for_where_the_next_is_known(shard:
         == (put[1:])
     )
     assert shard.calls("GetShardIterator") == 1
+
+
+@pytest.mark.parametrize("pages", [11, 60])
+def test_a_long_walk_to_a_hint_that_is_there_is_no_loss(shard: Shard, pages: int) -> None:
+    put = shard.put(3)
+    shard.fault("empty_page", times=pages)
+    assert read_all(shard.cursor(first_record=put[0])) == put
+    assert shard.losses == []
 
 
 def test_a_hint_that_no_record_has_is_given_up(shard: Shard) -> None:

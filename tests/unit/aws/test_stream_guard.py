@@ -6,6 +6,7 @@ import pytest
 
 from kinesis_source.aws.client import KinesisClient, StreamRef
 from kinesis_source.aws.stream_guard import StreamGuard
+from kinesis_source.core.shards import StreamIdentity
 from kinesis_source.errors import (
     AccessDeniedError,
     StreamNotFoundError,
@@ -74,6 +75,15 @@ def test_a_stream_deleted_and_made_again_is_another(
         "created 2026-01-01T01:00:00.000Z",
         "new checkpointLocation",
     ):
+        assert words in str(caught.value)
+
+
+def test_the_checkpoint_of_a_stream_of_another_name_is_refused(client: KinesisClient) -> None:
+    found = StreamGuard(client).check().identity
+    other = StreamIdentity(found.arn.replace("orders", "returns"), found.created_ms)
+    with pytest.raises(StreamRecreatedError, match="the options name") as caught:
+        StreamGuard(client, other).check()
+    for words in (other.arn, found.arn, "the stream that the checkpoint belongs to"):
         assert words in str(caught.value)
 
 

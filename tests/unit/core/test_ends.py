@@ -247,6 +247,13 @@ def test_the_next_plan_goes_on_below_what_was_empty() -> None:
     assert search.aim_ms is None
 
 
+def test_what_was_empty_is_forgotten_once_a_record_is_found_there() -> None:
+    for arrival_ms, empty_from_ms in ((49_999, 50_000), (50_000, None), (60_000, None)):
+        search = a_search(empty_from_ms=50_000)
+        search.take([seen(20, arrival_ms)], MORE)
+        assert (search.landed, search.empty_from_ms) == (True, empty_from_ms)
+
+
 def test_a_walk_that_was_too_long_tells_nothing() -> None:
     search = a_search()
     search.take([], MORE)
@@ -313,6 +320,10 @@ def test_swelling_counts_in_bytes_as_in_records() -> None:
     search = a_search(horizon_ms=50_000)
     search.take(heavy, MORE)
     assert search.aim_ms == 1020 + (50_000 - 1020) // 2
+    # Twice as many a second of a tenth of the size: the records decide.
+    light = a_search(horizon_ms=50_000)
+    light.take([seen(100 + i, 49_000 + 5 * i, 100) for i in range(50)], MORE)
+    assert light.aim_ms == 1020 + (50_000 - 1020) // 2
     weightless = a_search(horizon_ms=50_000, view=a_view([seen(11, 1000, 0), seen(12, 1020, 0)]))
     weightless.take([seen(100 + i, 49_000 + 20 * i, 0) for i in range(50)], MORE)
     assert weightless.landed

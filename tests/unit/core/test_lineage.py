@@ -180,6 +180,14 @@ def test_a_drained_shard_whose_link_to_the_tracked_ones_is_hidden_is_not_read_ag
     assert to_ask(known, tracked) <= {0}
 
 
+def test_the_service_is_asked_for_the_elder_while_one_of_the_tracked_is_unfinished() -> None:
+    # 1 and 2 are hidden: what is being read overlaps 0, so 0 itself must be gone.
+    known = [ROOT, LEFT_LOW, LEFT_HIGH, shard(5, 4, 8, 2), OTHER]
+    tracked = {3: ended(), 4: after(5), 5: ended(), 9: after(5)}
+    assert entering(known, tracked) == set()
+    assert to_ask(known, tracked) == {0}
+
+
 def test_an_ancestor_that_shares_no_hash_key_with_its_tracked_descendant_is_not_read() -> None:
     # 1 and 2 are merged into 3, which is split at 6: the upper half descends from 1 all the same.
     known = [shard(1, 0, 4, closed=True), shard(2, 4, 8, closed=True)]
@@ -253,6 +261,22 @@ def test_beside_a_parent_that_expired_unread_the_time_is_that_of_the_elders() ->
     gone = {shard_id(n) for n in (0, 1, 2, 3)}
     entries = plan_entries(lineage(*known), tracked, gone).entering
     assert [e.read_until_ms for e in entries.values()] == [70]
+
+
+def test_a_parent_that_expired_after_it_was_read_gives_its_own_time() -> None:
+    # 8 has ended and expired as well, and is no kin of theirs.
+    tracked = places({0: ended(70), 8: ended(10), 9: after(5)})
+    gone = {shard_id(0), shard_id(8)}
+    entries = plan_entries(lineage(LEFT, RIGHT, OTHER), tracked, gone).entering
+    assert entries == places({1: fresh(70), 2: fresh(70)})
+
+
+def test_beside_a_named_sibling_nothing_is_known_of_the_time() -> None:
+    # A map named 3, so its parent was passed over: that it has expired since is no loss.
+    tracked = places({3: after(5), 8: ended(10), 9: after(5)})
+    gone = {shard_id(1), shard_id(8)}
+    known = lineage(RIGHT, LEFT_LOW, LEFT_HIGH, OTHER)
+    assert plan_entries(known, tracked, gone).entering[shard_id(4)] == fresh(None)
 
 
 def test_a_named_parent_wins_over_an_older_relative() -> None:

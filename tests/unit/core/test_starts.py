@@ -154,6 +154,13 @@ def test_at_the_instant_of_a_reshard_the_parent_is_taken_and_its_children_wait()
     assert numbers(resolve(start, FAMILY, open_at=[0, 1, 2, 3, 4, 9])) == {0, 9}
 
 
+def test_a_shard_open_at_the_time_that_the_listing_lacks_means_to_list_again() -> None:
+    start = AtTimestamp(HORIZON + 1)
+    with pytest.raises(IncompleteListingError, match="open at that time but not listed") as caught:
+        resolve(start, without(RIGHT), open_at=[1, 2, 9])
+    assert caught.value.to_ask == set()
+
+
 def test_at_timestamp_before_the_retention_is_trim_horizon() -> None:
     for ms in (HORIZON, HORIZON - 1):
         start = AtTimestamp(ms)
@@ -249,10 +256,31 @@ def test_a_map_on_a_listing_with_a_hole_lists_again() -> None:
     assert asked_for(a_map(TRIM_HORIZON, {3: TRIM_HORIZON}), without(ROOT, RIGHT)) == {0}
 
 
+def test_a_map_needs_the_whole_lineage_whatever_its_default_needs() -> None:
+    # LATEST alone would do with these shards; but 1 may be named, or descend from one that is.
+    known = without(ROOT)
+    assert numbers(resolve(LATEST, known)) == {2, 3, 4, 9}
+    assert asked_for(a_map(LATEST, {9: TRIM_HORIZON}), known) == {0}
+    assert numbers(resolve(a_map(LATEST, {9: TRIM_HORIZON}), known, expired=[0])) == {2, 3, 4, 9}
+
+
 def test_a_map_with_a_time_as_default_takes_the_open_shards_that_are_unrelated() -> None:
     start = a_map(AtTimestamp(NOW - 5), {3: TRIM_HORIZON})
     assert resolve(start, FAMILY, open_at=[1, 2, 9]) == places(
         {2: at_time(NOW - 5), 3: TrackedShard(TRIM_HORIZON), 9: at_time(NOW - 5)}
+    )
+
+
+def test_what_closed_before_the_time_of_the_default_is_finished() -> None:
+    # 2 was merged with the named shard: its only child waits for that, and must find 2 drained.
+    known = [shard(1, 0, 4, closed=True), shard(2, 4, 8, closed=True), shard(5, 0, 8, 1, 2), OTHER]
+    start = a_map(AtTimestamp(NOW - 5), {1: AfterSequenceNumber(7)})
+    assert resolve(start, known, open_at=[5, 9]) == places(
+        {
+            1: TrackedShard(AfterSequenceNumber(7)),
+            2: TrackedShard(SHARD_END),
+            9: at_time(NOW - 5),
+        }
     )
 
 

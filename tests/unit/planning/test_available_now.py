@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from kinesis_source.testing import LocalKinesis, ManualClock
+from kinesis_source.options import Options
+from kinesis_source.planning.tips import find_tip
+from kinesis_source.testing import FaultKind, LocalKinesis, ManualClock
+from tests.support.connection import connect_in_process
 from tests.support.crashes import Crashed, CrashPoint
 from tests.support.engine import Progress, Trigger
 from tests.unit.planning.local_query import HOUR_MS, STREAM, LocalQuery, MakeQuery
@@ -115,6 +121,16 @@ def test_a_tracked_shard_that_the_listing_lacks_is_waited_for(make_query: MakeQu
     query.check_complete()
 
 
+def test_a_first_run_waits_for_a_listing_that_is_whole(make_query: MakeQuery) -> None:
+    """Longer than targets are waited for: they are fixed once more, with the starting positions."""
+    query = make_query(2)
+    for number in (0, 1):
+        query.put(query.shard(number), 2)
+    query.kinesis.hide(STREAM, query.shard(1), listings=25)
+    query.available_now()
+    query.check_complete()
+
+
 def test_closed_shards_are_read_generation_by_generation(make_query: MakeQuery) -> None:
     query = make_query()
     for _ in range(3):
@@ -126,6 +142,18 @@ def test_closed_shards_are_read_generation_by_generation(make_query: MakeQuery) 
     query.available_now()
     query.check_complete()
     assert set(query.offset().shards) == set(query.kinesis.open_shards(STREAM))
+
+
+def test_a_closed_shard_is_read_to_its_end_under_a_limit(make_query: MakeQuery) -> None:
+    """It has no target, and the run does not end in the middle of it."""
+    query = make_query(maxRecordsPerTrigger="5")
+    for _ in range(20):
+        query.clock.advance(100)
+        query.put(query.shard())
+    query.kinesis.split(STREAM, query.shard())
+    query.available_now()
+    query.check_complete()
+    assert query.offset().shards.keys() == set(query.kinesis.open_shards(STREAM))
 
 
 def test_a_reshard_after_the_run_began(make_query: MakeQuery) -> None:
@@ -192,6 +220,21 @@ def test_a_shard_that_is_throttled_for_ten_minutes_is_waited_for(make_query: Mak
         pass
     query.check_complete()
     assert query.clock.now_ms() >= until_ms
+
+
+def test_a_run_that_waits_says_for_which_shard(
+    make_query: MakeQuery, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = make_query(2)
+    query.put(query.shard(0), 5)
+    query.start(Trigger.AVAILABLE_NOW)
+    until_ms = query.clock.now_ms() + 600_000
+    query.fault("throttle", "GetRecords", shard_id=query.shard(0), until_ms=until_ms)
+    while query.engine.trigger() is not Progress.TERMINATED:
+        pass
+    told = [r.getMessage() for r in caplog.records if "still to be read" in r.getMessage()]
+    assert 9 <= len(told) <= 11, "once a minute"
+    assert all(query.shard(0) in text and query.shard(1) not in text for text in told)
 
 
 def test_an_outage_when_the_run_begins_is_waited_for(make_query: MakeQuery) -> None:
@@ -301,3 +344,155 @@ def test_runs_and_ordinary_queries_on_one_checkpoint(make_query: MakeQuery) -> N
         query.settle()
         query.stop()
     query.check_complete()
+
+
+# The search for the tip
+
+
+class OddAnswers(LocalKinesis):
+    """The GetRecords of these numbers answer nothing: no record, no iterator, no children. The end
+    of a shard never names children."""
+
+    odd = range(0)
+
+    def in_process_client(self) -> Any:
+        client = super().in_process_client()
+        get_records, calls = client.get_records, itertools.count()
+
+        def answer(**request: Any) -> Any:
+            page = get_records(**request)
+            page.pop("ChildShards", None)
+            return {"Records": [], "MillisBehindLatest": 0} if next(calls) in self.odd else page
+
+        client.get_records = answer  # type: ignore[method-assign]
+        return client
+
+
+def odd_query(make_query: MakeQuery) -> tuple[LocalQuery, OddAnswers]:
+    clock = ManualClock()
+    kinesis = OddAnswers(clock)
+    kinesis.create_stream(STREAM)
+    return make_query(kinesis=kinesis, clock=clock), kinesis
+
+
+def tip_number(query: LocalQuery) -> int | None:
+    options = Options.parse({"streamName": STREAM, "region": "us-east-1", "endpointUrl": query.url})
+    connection = connect_in_process(options, "driver")
+    connection.client.describe_stream_summary()
+    tip = find_tip(connection, query.shard(), query.clock.now_ms(), 24 * HOUR_MS)
+    return None if tip is None else tip.sequence_number
+
+
+def strike_get_records(
+    query: LocalQuery,
+    monkeypatch: pytest.MonkeyPatch,
+    kind_of: Callable[[int, int], FaultKind | None],
+) -> None:
+    """`kind_of`: the fault that strikes a GetRecords, by its number from 0 on and the time."""
+    calls = itertools.count()
+
+    def strike(operation: str, shard_id: str | None, has_token: bool, now_ms: int) -> object:
+        return kind_of(next(calls), now_ms) if operation == "GetRecords" else None
+
+    monkeypatch.setattr(query.kinesis._state.faults, "strike", strike)
+
+
+@pytest.mark.parametrize("records", [0, 1, 3_500])
+@pytest.mark.parametrize("kind", ["throttle", "internal", "reset", "expired_iterator"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_every_second_look_for_the_tip_fails(
+    make_query: MakeQuery,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: FaultKind,
+    records: int,
+    first: int,
+) -> None:
+    """On the way to a record, and on from there through pages of one instant."""
+    query = make_query()
+    query.put(query.shard(), records)
+    query.clock.advance(10_000)
+    strike_get_records(query, monkeypatch, lambda call, _: kind if call % 2 == first else None)
+    assert tip_number(query) == max(query.truth(), default=None)
+
+
+@pytest.mark.parametrize("first", [0, 4])
+def test_an_iterator_expires_while_the_tip_is_looked_for(
+    make_query: MakeQuery, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """Throttled for longer than it lives, from the first call on or while pages are followed."""
+    query = make_query()
+    query.put(query.shard(), 8_500)
+    until_ms = 0
+
+    def for_six_minutes(call: int, now_ms: int) -> FaultKind | None:
+        nonlocal until_ms
+        if call == first:
+            until_ms = now_ms + 360_000
+        return "throttle" if now_ms < until_ms else None
+
+    strike_get_records(query, monkeypatch, for_six_minutes)
+    assert tip_number(query) == query.truth()[-1]
+    assert query.clock.now_ms() >= until_ms > 0
+
+
+def test_the_tip_of_a_busy_shard_is_looked_for_from_its_end(make_query: MakeQuery) -> None:
+    """Not page by page from the oldest record."""
+    query = make_query()
+    for _ in range(8_000):
+        query.clock.advance(1_000)
+        query.put(query.shard())
+    assert tip_number(query) == query.truth()[-1]
+    assert query.calls("GetRecords") <= 2
+
+
+def test_the_search_for_an_old_tip_keeps_to_five_calls_a_second(make_query: MakeQuery) -> None:
+    query = make_query(quotas=True)
+    for _ in range(2_500):
+        query.clock.advance(2)
+        query.put(query.shard())
+    query.clock.advance(20 * HOUR_MS)
+    assert tip_number(query) == query.truth()[-1]
+    assert sum(query.kinesis.throttled.values()) == 0
+
+
+def test_a_late_time_at_the_front_of_a_shard_hides_no_tip(make_query: MakeQuery) -> None:
+    """Whatever time is asked for, the page begins with that record and does not reach the tip."""
+    query = make_query()
+    query.put(query.shard(), 1)
+    query.put(query.shard(), 2_500, arrival_ms=query.clock.now_ms() - 60_000)
+    assert tip_number(query) == query.truth()[-1]
+
+
+@pytest.mark.parametrize("records", [0, 2, 2_500])
+def test_the_tip_of_a_shard_that_ends_without_naming_its_children(
+    make_query: MakeQuery, records: int
+) -> None:
+    """It closed after the listing: no answer has an iterator, and none says why."""
+    query, _ = odd_query(make_query)
+    query.put(query.shard(), records)
+    query.kinesis.split(STREAM, query.shard())
+    query.clock.advance(10_000)
+    assert tip_number(query) == max(query.truth(), default=None)
+
+
+def test_a_closed_shard_that_names_no_children_is_read_to_its_end(make_query: MakeQuery) -> None:
+    """All of it had been read before; the listing shows that it was closed, and that is enough."""
+    query, _ = odd_query(make_query)
+    query.put(query.shard(), 3)
+    query.settle()
+    for child in query.kinesis.split(STREAM, query.shard()):
+        query.put(child, 2)
+    query.settle()
+    query.check_complete()
+
+
+@pytest.mark.parametrize("odd", [range(1), range(4), range(8), range(1, 2), range(2, 5)], ids=str)
+@pytest.mark.parametrize("age_ms", [0, 10_000])
+def test_answers_without_anything_are_neither_tip_nor_empty_shard(
+    make_query: MakeQuery, odd: range, age_ms: int
+) -> None:
+    query, kinesis = odd_query(make_query)
+    query.put(query.shard(), 2_500)
+    query.clock.advance(age_ms)
+    kinesis.odd = odd
+    assert tip_number(query) == query.truth()[-1]

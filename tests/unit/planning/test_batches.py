@@ -82,6 +82,15 @@ def test_a_trickle_is_read_to_the_tip_in_every_batch(make_query: MakeQuery) -> N
     query.check_complete()
 
 
+def test_the_first_batch_takes_all_that_a_quiet_shard_holds(make_query: MakeQuery) -> None:
+    """The first look is at very few records, which may be large; these are not."""
+    query = make_query()
+    query.put(query.shard(), 50)
+    query.clock.advance(HOUR_MS)
+    query.trigger()
+    query.check_complete()
+
+
 # Bursts
 
 

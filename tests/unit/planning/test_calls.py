@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.support.crashes import Crashed, CrashPoint
+from tests.support.engine import Progress
 from tests.support.tasks import ReadJob
 from tests.unit.planning.local_query import HOUR_MS, STREAM, LocalQuery, MakeQuery
 
@@ -78,6 +79,13 @@ def test_the_stream_is_listed_once_an_interval(make_query: MakeQuery) -> None:
     assert calls["DescribeStreamSummary"] <= 1
 
 
+def test_the_stream_is_described_every_ten_minutes(make_query: MakeQuery) -> None:
+    """Its retention period may have been changed."""
+    query = make_query(minFetchPeriod="10s")
+    query.settle()
+    assert 5 <= run_for(query, 3_600)["DescribeStreamSummary"] <= 6
+
+
 def test_a_reshard_is_looked_for_more_often_until_it_is_seen(make_query: MakeQuery) -> None:
     query = make_query(shardFetchInterval="60s")
     query.settle()
@@ -87,6 +95,21 @@ def test_a_reshard_is_looked_for_more_often_until_it_is_seen(make_query: MakeQue
     while not query.numbers():
         query.trigger(1, gap_ms=100)
     assert query.clock.now_ms() - before_ms < 10_000
+
+
+@pytest.mark.parametrize(("records", "looks"), [(0, 11), (2, 1)])
+def test_a_child_that_waits_is_looked_at_now_and_then(
+    make_query: MakeQuery, records: int, looks: int
+) -> None:
+    """Every five seconds while it is empty; what is first in it does not change."""
+    query = make_query(maxRecordsPerTrigger="1", minFetchPeriod="200ms")
+    for _ in range(60):
+        query.put(query.shard())
+        query.clock.advance(100)
+    child, _ = query.kinesis.split(STREAM, query.shard())
+    query.put(child, records)
+    assert query.trigger(55) == [Progress.BATCH] * 55
+    assert query.kinesis.calls["GetShardIterator", child] == looks
 
 
 @pytest.mark.parametrize("per_trigger", [0, 1, 150])

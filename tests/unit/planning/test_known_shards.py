@@ -172,6 +172,22 @@ def test_an_expired_shard_is_remembered_while_it_is_needed(make_listing: MakeLis
     assert listing.known.expired == set(), "no listed shard names it any more"
 
 
+def test_an_expired_shard_that_a_listing_still_shows_is_remembered(
+    make_listing: MakeListing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken for a shard that exists it would enter, and then be called lost."""
+    listing = make_listing()
+    (parent,) = listing.kinesis.shards(STREAM)
+    listing.kinesis.split(STREAM, parent)
+    listing.refresh()
+    shown = {parent: listing.known.lineage.shards[parent]}
+    listing.clock.advance(25 * HOUR_MS)
+    assert listing.known.ask([parent])
+    monkeypatch.setattr(listing.known._client, "list_shards", lambda: shown)
+    assert listing.refresh() == {parent}
+    assert listing.known.expired == {parent}
+
+
 def test_of_a_stream_made_again_no_shard_is_called_expired(make_listing: MakeListing) -> None:
     listing = make_listing(2)
     shard_ids = listing.kinesis.shards(STREAM)

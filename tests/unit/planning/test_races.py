@@ -12,7 +12,7 @@ from kinesis_source.testing import LocalKinesis, ManualClock
 from tests.support.checkpoint import Row
 from tests.support.crashes import Crashed, CrashPoint
 from tests.support.engine import QueryFailed
-from tests.unit.planning.local_query import HOUR_MS, STREAM, MakeQuery
+from tests.unit.planning.local_query import HOUR_MS, STREAM, LocalQuery, MakeQuery
 
 MINUTE_MS = 60_000
 ARRIVAL = 5
@@ -116,6 +116,50 @@ def test_catching_up_through_reshards_does_not_spread_event_times(make_query: Ma
             writing = query.kinesis.split(STREAM, writing)[0]
     query.settle()
     query.check_complete()
+    check_event_times(query)
+
+
+def test_catching_up_behind_a_named_parent_does_not_spread_event_times(
+    make_query: MakeQuery,
+) -> None:
+    """A starting map names a parent and its child: the child waits, though it is tracked."""
+    query = make_query(2)
+    first, other = query.shard(0), query.shard(1)
+    query.put(first, 3)
+    child, _ = query.kinesis.split(STREAM, first)
+    for _ in range(30):
+        query.clock.advance(MINUTE_MS)
+        query.put(child)
+        query.put(other)
+    query.options["startingPosition"] = (
+        f'{{"default": "TRIM_HORIZON", "{first}": "TRIM_HORIZON", "{child}": "TRIM_HORIZON"}}'
+    )
+    query.settle()
+    query.check_complete()
+    check_event_times(query)
+
+
+def test_nobody_waits_for_the_children_of_a_shard_that_does_not_get_on(
+    make_query: MakeQuery,
+) -> None:
+    """Its end lies behind many empty pages, and its child holds the older records."""
+    query = make_query(2)
+    first, other = query.shard(0), query.shard(1)
+    query.settle()
+    child, _ = query.kinesis.split(STREAM, first)
+    query.put(child)
+    query.fault("empty_page", shard_id=first, times=60)
+    query.clock.advance(11_000)
+    put = query.put(other, 2)
+    query.trigger(2)
+    assert query.numbers() == put
+    query.kinesis.clear_faults()
+    query.settle()
+    query.check_complete()
+
+
+def check_event_times(query: LocalQuery) -> None:
+    """No batch goes back in time by more than a late minute."""
     seen_ms = 0
     for rows in query.batches.values():
         oldest_ms = min(map(arrival_ms, rows), default=seen_ms)

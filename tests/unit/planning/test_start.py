@@ -175,6 +175,52 @@ def test_a_checkpoint_wins_over_another_starting_position(make_query: MakeQuery)
     query.check_complete()
 
 
+@pytest.mark.parametrize("position", ["LATEST", "TRIM_HORIZON"])
+def test_a_start_waits_for_a_listing_that_is_whole(make_query: MakeQuery, position: str) -> None:
+    """It is asked for each second meanwhile, not once in ten."""
+    query = make_query(2, startingPosition=position)
+    query.kinesis.hide(STREAM, query.shard(1), listings=3)
+    begun_ms = query.clock.now_ms()
+    query.start()
+    assert query.engine.trigger() is Progress.BATCH
+    assert query.clock.now_ms() - begun_ms <= 5_000
+    starts = query.offset(0).starts
+    assert starts is not None
+    assert starts.keys() == {query.shard(0), query.shard(1)}
+    put = query.put(query.shard(1), 2)
+    query.trigger(2)
+    assert query.numbers() == put, "and goes on from there"
+
+
+def test_a_start_by_time_reads_what_arrived_from_then_on(make_query: MakeQuery) -> None:
+    query = make_query()
+    query.put(query.shard(), 3)
+    query.clock.advance(HOUR_MS)
+    query.options["startingPosition"] = f"AT_TIMESTAMP {query.clock.now_ms()}"
+    late = query.put(query.shard(), 2)
+    query.clock.advance(1_000)
+    for child in query.kinesis.split(STREAM, query.shard()):
+        late += query.put(child, 2)
+    query.clock.advance(5_000)
+    query.settle()
+    assert sorted(query.numbers()) == sorted(late)
+
+
+def test_trim_horizon_where_the_parents_of_the_oldest_shards_have_expired(
+    make_query: MakeQuery,
+) -> None:
+    """The listing still names them, so the service is asked whether they exist."""
+    query = make_query()
+    children = query.kinesis.split(STREAM, query.shard())
+    query.clock.advance(25 * HOUR_MS)
+    for child in children:
+        query.put(child, 2)
+    begun_ms = query.clock.now_ms()
+    query.trigger(2)
+    query.check_complete()
+    assert query.clock.now_ms() - begun_ms <= 5_000
+
+
 def test_a_starting_map_that_names_a_parent_and_its_child(make_query: MakeQuery) -> None:
     """As lease tables do: the child waits, though it was named, until its parent is drained."""
     query = make_query()

@@ -25,6 +25,7 @@ from kinesis_source.errors import (
     AccessDeniedError,
     DataLossError,
     KinesisSourceError,
+    StreamNotFoundError,
     StreamRecreatedError,
 )
 from kinesis_source.reading.shard_reader import ShardReader
@@ -305,6 +306,77 @@ def test_a_tip_that_lies_before_the_end_is_no_loss_while_older_records_are_there
         reading.read(AfterSequenceNumber(put[1]), put[2] + (1 << 40))
     assert reading.losses == []
     assert 60_000 <= reading.clock.now_ms() - begun_ms <= 300_000
+
+
+class Doubtful:
+    """Answers the next GetRecords as listed: `tip`, as if there were nothing more; `walk`, an empty
+    page on the way; `odd`, neither. Then comes the event, and the truth."""
+
+    def __init__(self, kinesis: LocalKinesis, answers: list[str]) -> None:
+        self._client = kinesis.in_process_client()
+        self.answers = answers
+        self.event: Callable[[], None] = lambda: None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._client, name)
+
+    def get_records(self, **request: object) -> dict[str, object]:
+        answer = self._client.get_records(**request)
+        if not self.answers:
+            return answer
+        kind = self.answers.pop(0)
+        if not self.answers:
+            self.event()
+        empty: dict[str, object] = {"Records": [], "MillisBehindLatest": 1_000 * (kind == "walk")}
+        return empty if kind == "odd" else empty | {"NextShardIterator": request["ShardIterator"]}
+
+
+def doubtful(reading: Reading, answers: list[str]) -> Doubtful:
+    client = Doubtful(reading.kinesis, answers)
+    reading.connection = Connection(
+        KinesisClient(client, StreamRef("orders"), reading.clock), reading.clock
+    )
+    reading.guard = StreamGuard(reading.connection.client)
+    reading.guard.check()
+    return client
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        ["tip"],
+        ["tip", "tip"],
+        ["tip", "tip", "walk", "walk"],
+        ["tip", "tip", "odd", "odd"],
+        ["tip", "tip", "walk", "odd", "odd"],
+    ],
+    ids=" ".join,
+)
+def test_a_range_is_not_gone_while_its_last_record_is_there(
+    reading: Reading, answers: list[str]
+) -> None:
+    """The tip came before the end; whatever the service says next, the record decides."""
+    put = reading.put(1)
+    client = doubtful(reading, answers)
+    assert reading.read(TRIM_HORIZON, put[0]) == put
+    assert reading.losses == []
+    assert client.answers == []
+
+
+def test_a_range_is_gone_when_that_is_said_again_and_again(reading: Reading) -> None:
+    put = reading.put(1)
+    doubtful(reading, ["tip", "tip", "odd", "odd", "odd"])
+    assert reading.read(TRIM_HORIZON, put[0]) == []
+    assert len(reading.losses) == 1
+
+
+def test_a_stream_that_goes_while_a_range_is_in_doubt_is_no_loss(reading: Reading) -> None:
+    put = reading.put(1)
+    client = doubtful(reading, ["tip", "tip"])
+    client.event = lambda: reading.kinesis.delete_stream("orders")
+    with pytest.raises(StreamNotFoundError):
+        reading.read(TRIM_HORIZON, put[0])
+    assert reading.losses == []
 
 
 def test_a_record_that_shows_up_late_is_read(reading: Reading) -> None:
