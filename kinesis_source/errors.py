@@ -3,7 +3,7 @@
 `KinesisSourceError`
     `ConfigurationError`     mend the options, the role or the stream, then start again
         `OptionError`, `StreamNotFoundError`, `StreamNotReadyError`, `AccessDeniedError`,
-        `CredentialsError`
+        `CredentialsError`, `LeaseTableError`
     `CheckpointError`        the Spark checkpoint and the stream do not belong together
         `OffsetFormatError`, `StreamRecreatedError`
     `DataLossError`          records are gone; decide with `failOnDataLoss`
@@ -45,6 +45,11 @@ class AccessDeniedError(ConfigurationError):
 class CredentialsError(ConfigurationError):
     """No usable credentials or region: none found, refused, expired, or a profile that is not
     there."""
+
+
+class LeaseTableError(ConfigurationError):
+    """A KCL lease table is not there, not the stream's, malformed, in use, or cannot say where to
+    start."""
 
 
 class CheckpointError(KinesisSourceError):
