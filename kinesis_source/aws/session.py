@@ -36,12 +36,13 @@ from kinesis_source.clock import Clock, SystemClock
 from kinesis_source.errors import CredentialsError
 from kinesis_source.options import Options
 
-ProcessRole = Literal["driver", "executor"]
+#: `command`: the command line.
+ProcessRole = Literal["driver", "executor", "command"]
 
 #: Requests in one call and seconds without a byte before the SDK gives up on one. Few and short:
 #: the callers wait and try again themselves, and on the driver other shards wait meanwhile.
-_ATTEMPTS = {"driver": 2, "executor": 3}
-_READ_TIMEOUT_S = {"driver": 15, "executor": 30}
+_ATTEMPTS = {"driver": 2, "executor": 3, "command": 3}
+_READ_TIMEOUT_S = {"driver": 15, "executor": 30, "command": 30}
 _CONNECT_TIMEOUT_S = 5
 
 Item = TypeVar("Item")
@@ -109,18 +110,33 @@ def connect(
 
 
 def _make_client(options: Options, role: ProcessRole, region: str | None, threads: int) -> Any:
+    boto_client = sdk_client(options, "kinesis", role, region, options.endpoint_url, threads)
+    install_decoders(boto_client)
+    return boto_client
+
+
+def sdk_client(
+    options: Options,
+    service: str,
+    role: ProcessRole,
+    region: str | None,
+    endpoint_url: str | None,
+    threads: int = 1,
+) -> Any:
+    """A client of the SDK for `service`, with the credentials of the options, which renew
+    themselves where they can. `region` and `endpoint_url`: None for the options' or this machine's
+    region and the service's own address; the options' `endpointUrl` is not looked at.
+
+    Calls nothing but what the SDK needs to find credentials. Raises `CredentialsError` and the
+    SDK's own `BotoCoreError`, which `credentials_error` explains.
+    """
     session = _session(options)
     region = region or _region(options, session)
     if options.role_arn is not None:
         session = _assumed_role_session(options, session, region, role)
-    boto_client = session.create_client(
-        "kinesis",
-        region_name=region,
-        endpoint_url=options.endpoint_url,
-        config=_config(role, threads),
+    return session.create_client(
+        service, region_name=region, endpoint_url=endpoint_url, config=_config(role, threads)
     )
-    install_decoders(boto_client)
-    return boto_client
 
 
 def resolve_region(options: Options) -> str:
