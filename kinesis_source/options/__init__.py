@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinesis_source.core.starting_position import StartingPosition
+from kinesis_source.core.starting_position import PerShard, StartingPosition
 from kinesis_source.errors import OptionError
 from kinesis_source.options.declaration import OPTIONS, OptionSpec, options_table
 from kinesis_source.options.values import STREAM_ARN, Secret, parse_secret
@@ -35,6 +35,11 @@ class Options:
     region: str | None
     endpoint_url: str | None
     starting_position: StartingPosition
+    start_from_lease_table: str | None
+    write_lease_table: str | None
+    lease_table_region: str | None
+    lease_table_endpoint_url: str | None
+    lease_table_role_arn: str | None
     fail_on_data_loss: bool
     max_records_per_trigger: int | None
     max_bytes_per_trigger: int | None
@@ -55,8 +60,11 @@ class Options:
     def parse(given: Mapping[str, str]) -> Options:
         """From Spark's map of options; names in any letter case. Raises `OptionError`."""
         texts = {_spec_of(name).name: text for name, text in given.items()}
+        if "startFromLeaseTable" in texts:
+            texts = {"startingPosition": "TRIM_HORIZON", **texts}
         values = {spec.field: _value_of(spec, texts.get(spec.name)) for spec in OPTIONS}
         _complete_stream(values)
+        _check_lease_tables(texts, values)
         _check_credentials(texts)
         return Options(**values)
 
@@ -108,6 +116,18 @@ def _complete_stream(values: dict[str, Any]) -> None:
                 f"expected them to agree. Leave {name} out, the ARN is enough"
             )
         values[field] = part
+
+
+def _check_lease_tables(texts: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    tables = ("startFromLeaseTable", "writeLeaseTable")
+    for name in ("leaseTableRegion", "leaseTableEndpointUrl", "leaseTableRoleArn"):
+        if name in texts and not any(table in texts for table in tables):
+            raise OptionError(f"{name} is given without a table; expected {' or '.join(tables)}")
+    if tables[0] in texts and isinstance(values["starting_position"], PerShard):
+        raise OptionError(
+            "startingPosition names single shards, and so does the table of startFromLeaseTable; "
+            "expected one of them"
+        )
 
 
 def _check_credentials(texts: Mapping[str, str]) -> None:

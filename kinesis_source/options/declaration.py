@@ -16,6 +16,7 @@ from kinesis_source.options.values import (
     parse_duration_ms,
     parse_endpoint_url,
     parse_flag,
+    parse_lease_table,
     parse_secret,
     parse_size,
     parse_stream_arn,
@@ -35,6 +36,9 @@ class OptionSpec:
     default: str | None
     description: str
 
+
+_ROLE_ARN = r"arn:aws[a-z-]*:iam::\d{12}:role/[!-~]+"
+_ROLE_ARN_EXPECTED = "arn:aws:iam::<account>:role/<name>"
 
 OPTIONS = (
     OptionSpec(
@@ -76,6 +80,46 @@ OPTIONS = (
         "`AT_TIMESTAMP <ISO-8601 time with offset, or epoch milliseconds>`, or JSON for single "
         'shards: `{"default": "LATEST", "shardId-000000000001": "AFTER_SEQUENCE_NUMBER 4957…"}`; '
         "there also `SHARD_END`.",
+    ),
+    OptionSpec(
+        "startFromLeaseTable",
+        "start_from_lease_table",
+        parse_lease_table,
+        None,
+        "A KCL application's lease table in DynamoDB: a query without a checkpoint starts where "
+        "its leases say. `startingPosition` then is for leases that carry no time, which must be "
+        "given as `AT_TIMESTAMP …`, and for shards related to no lease; its default is "
+        "`TRIM_HORIZON`.",
+    ),
+    OptionSpec(
+        "writeLeaseTable",
+        "write_lease_table",
+        parse_lease_table,
+        None,
+        "A lease table into which committed progress is written, so that a KCL application can "
+        "take over. A view of Spark's checkpoint, up to a batch and a minute behind. Costs one "
+        "write every 10 s for each shard with news.",
+    ),
+    OptionSpec(
+        "leaseTableRegion",
+        "lease_table_region",
+        text_like(r"[a-z0-9-]+", "the name of a region, such as eu-west-1"),
+        None,
+        "The region of the lease tables. Without it: the stream's.",
+    ),
+    OptionSpec(
+        "leaseTableEndpointUrl",
+        "lease_table_endpoint_url",
+        parse_endpoint_url,
+        None,
+        "Another address for DynamoDB.",
+    ),
+    OptionSpec(
+        "leaseTableRoleArn",
+        "lease_table_role_arn",
+        text_like(_ROLE_ARN, _ROLE_ARN_EXPECTED),
+        None,
+        "A role to assume for the lease tables. Without it: the stream's `roleArn`, if any.",
     ),
     OptionSpec(
         "failOnDataLoss",
@@ -145,7 +189,7 @@ OPTIONS = (
     OptionSpec(
         "roleArn",
         "role_arn",
-        text_like(r"arn:aws[a-z-]*:iam::\d{12}:role/[!-~]+", "arn:aws:iam::<account>:role/<name>"),
+        text_like(_ROLE_ARN, _ROLE_ARN_EXPECTED),
         None,
         "A role to assume, on the driver and on each executor, renewed before it expires. Costs "
         "one AssumeRole call a process about every 45 minutes.",

@@ -104,6 +104,11 @@ def parse_stream_name(text: str) -> str:
     return text_like(r"[a-zA-Z0-9_.-]{1,128}", "1 to 128 of the characters a-z A-Z 0-9 _ . -")(text)
 
 
+parse_lease_table = text_like(
+    r"[a-zA-Z0-9_.-]{3,255}", "the name of a table: 3 to 255 of the characters a-z A-Z 0-9 _ . -"
+)
+
+
 STREAM_ARN = re.compile(
     r"arn:aws[a-z-]*:kinesis:(?P<region>[a-z0-9-]+):\d{12}:stream/(?P<name>[a-zA-Z0-9_.-]{1,128})",
     re.ASCII,

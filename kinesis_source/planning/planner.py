@@ -9,8 +9,10 @@ Nothing transient is raised out of here, since Spark does not call again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
+from kinesis_source.aws.lease_table import LeaseTable, open_lease_table
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
 from kinesis_source.core.horizon import Limits
@@ -32,6 +34,8 @@ from kinesis_source.errors import (
 )
 from kinesis_source.options import Options
 from kinesis_source.planning.batch import BatchPlan, BatchPlanner, some_of
+from kinesis_source.planning.lease_start import LeaseStart
+from kinesis_source.planning.lease_writer import LeaseWriter
 from kinesis_source.planning.report import BatchReport, Lag
 from kinesis_source.planning.targets import Targets, freeze_targets
 from kinesis_source.planning.warnings import PacedWarnings
@@ -63,6 +67,14 @@ class StreamPlanner:
         self._guard = StreamGuard(connection.client)
         self._warnings = PacedWarnings(logger, connection.clock)
         self._batches = BatchPlanner(options, connection, self._guard, self._warnings)
+        self._lease_start: LeaseStart | None = None
+        self._lease_writer: LeaseWriter | None = None
+        if options.start_from_lease_table is not None:
+            open_table = self._lease_table(options.start_from_lease_table)
+            self._lease_start = LeaseStart(options, connection, self._guard, open_table)
+        if options.write_lease_table is not None:
+            open_table = self._lease_table(options.write_lease_table)
+            self._lease_writer = LeaseWriter(open_table, connection.clock, self._warnings)
         self._first_records: dict[tuple[str, Position], int] = {}
         self._starts: dict[str, TrackedShard] | None = None
         self._targets: Targets | None = None
@@ -144,6 +156,10 @@ class StreamPlanner:
             now_ms = self._service_now_ms()
             self._planning_since_ms = self._planning_since_ms or now_ms
             plan = self._batches.plan(places, limits, self._targets, now_ms)
+            end = self._end(start, plan)
+            if self._lease_writer is not None and isinstance(start, Offset):
+                is_last = self._targets is not None and end is start and not plan.pending
+                self._write_leases(self._lease_writer, start, is_last)
         except TransientServiceError as error:
             self._warn_of_outage(error, fresh=isinstance(start, InitialOffset))
         except IncompleteListingError as error:
@@ -154,18 +170,24 @@ class StreamPlanner:
             period_s = self._options.min_fetch_period_ms / 1000
             self._next_plan = max(began + period_s, plan.due)
             self.lag = Lag(self._batches.millis_behind(now_ms))
-            end = self._end(start, plan)
             if end is not start:
                 self._log(plan, self._clock.monotonic() - began)
             return end, plan
         self._next_plan = self._clock.monotonic() + _RETRY_S
         return start, None
 
+    def _write_leases(self, writer: LeaseWriter, committed: Offset, is_last: bool) -> None:
+        """Spark plans from an offset only once the batch that ends there is committed."""
+        known = self._batches.known
+        unknown = writer.unfinished - committed.shards.keys() - known.lineage.shards.keys()
+        known.ask(unknown)
+        writer.committed(committed, known.lineage, known.expired, wait=is_last)
+
     def _places(self, start: Offset | InitialOffset) -> dict[str, TrackedShard]:
         if isinstance(start, Offset):
             self._batches.known.refresh(start.shards)
             return dict(start.shards)
-        self._batches.known.refresh(())
+        self._batches.known.refresh(self._lease_start.leased if self._lease_start else ())
         if self._starts is None:
             self._starts = self._resolve_starts()
         return dict(self._starts)
@@ -180,10 +202,12 @@ class StreamPlanner:
         retention_ms = self._guard.retention_ms
         assert retention_ms is not None
         time = ServiceTime(now_ms, retention_ms)
-        position = self._options.starting_position
-        at_ms = timestamp_to_list(position, time)
-        open_at = () if at_ms is None else self._client.list_shards(at_ms).keys()
         try:
+            position = self._options.starting_position
+            if self._lease_start is not None:
+                position = self._lease_start.resolve(known)
+            at_ms = timestamp_to_list(position, time)
+            open_at = () if at_ms is None else self._client.list_shards(at_ms).keys()
             return resolve_starts(position, listed.shards, open_at, known.expired, time)
         except IncompleteListingError as error:
             known.ask(error.to_ask)
@@ -230,6 +254,17 @@ class StreamPlanner:
         return any(is_stale(i, place) for i, place in plan.shards.items() if not is_finished(place))
 
     # The service
+
+    def _lease_table(self, name: str) -> Callable[[], LeaseTable]:
+        return partial(
+            open_lease_table,
+            self._options,
+            name,
+            region=self._options.lease_table_region,
+            endpoint_url=self._options.lease_table_endpoint_url,
+            role_arn=self._options.lease_table_role_arn,
+            clock=self._clock,
+        )
 
     def _check_stream(self, offset: Offset | InitialOffset | None) -> None:
         """The stream exists, is active and is the one of the offset."""

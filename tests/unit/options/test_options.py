@@ -33,6 +33,11 @@ def test_defaults() -> None:
         region=None,
         endpoint_url=None,
         starting_position=LATEST,
+        start_from_lease_table=None,
+        write_lease_table=None,
+        lease_table_region=None,
+        lease_table_endpoint_url=None,
+        lease_table_role_arn=None,
         fail_on_data_loss=True,
         max_records_per_trigger=None,
         max_bytes_per_trigger=None,
@@ -58,6 +63,11 @@ def test_every_option_can_be_given_in_any_letter_case() -> None:
         "region": "eu-west-1",
         "endpointUrl": "https://vpce-1.kinesis.eu-west-1.vpce.amazonaws.com:443",
         "startingPosition": "earliest",
+        "startFromLeaseTable": "orders-application",
+        "writeLeaseTable": "orders.back_again",
+        "leaseTableRegion": "eu-central-1",
+        "leaseTableEndpointUrl": "http://127.0.0.1:8000",
+        "leaseTableRoleArn": "arn:aws:iam::123456789012:role/leases",
         "failOnDataLoss": "False",
         "maxRecordsPerTrigger": "7",
         "maxBytesPerTrigger": "1g",
@@ -79,6 +89,11 @@ def test_every_option_can_be_given_in_any_letter_case() -> None:
         region="eu-west-1",
         endpoint_url="https://vpce-1.kinesis.eu-west-1.vpce.amazonaws.com:443",
         starting_position=TRIM_HORIZON,
+        start_from_lease_table="orders-application",
+        write_lease_table="orders.back_again",
+        lease_table_region="eu-central-1",
+        lease_table_endpoint_url="http://127.0.0.1:8000",
+        lease_table_role_arn="arn:aws:iam::123456789012:role/leases",
         fail_on_data_loss=False,
         max_records_per_trigger=7,
         max_bytes_per_trigger=1024**3,
@@ -117,6 +132,8 @@ def test_the_declaration_and_the_fields_are_the_same_set() -> None:
         ("endpointUrl", "localhost:4567", "http(s)://"),
         ("endpointUrl", "http://h:port", "http(s)://"),
         ("startingPosition", "yesterday", "LATEST"),
+        ("startFromLeaseTable", "a b", "3 to 255"),
+        ("writeLeaseTable", "", "3 to 255"),
         ("failOnDataLoss", "no", "true or false"),
         ("maxRecordsPerTrigger", "0", "at least 1"),
         ("maxRecordsPerTrigger", "1.5", "whole number"),
@@ -267,3 +284,27 @@ def test_the_table_has_a_row_for_each_option() -> None:
         assert name == f"`{spec.name}`"
         assert default.strip("` ") == (spec.default or "")
         assert meaning.endswith(".")
+
+
+@pytest.mark.parametrize("name", ["leaseTableRegion", "leaseTableEndpointUrl", "leaseTableRoleArn"])
+def test_where_a_lease_table_is_needs_a_lease_table(name: str) -> None:
+    text = {
+        "leaseTableRegion": "eu-west-1",
+        "leaseTableEndpointUrl": "http://127.0.0.1:8000",
+        "leaseTableRoleArn": "arn:aws:iam::123456789012:role/leases",
+    }[name]
+    message = refusal({"streamName": "orders", name: text})
+    assert message == (
+        f"{name} is given without a table; expected startFromLeaseTable or writeLeaseTable"
+    )
+    for table in ("startFromLeaseTable", "writeLeaseTable"):
+        Options.parse({"streamName": "orders", table: "orders-application", name: text})
+
+
+def test_from_a_lease_table_the_rest_starts_at_the_oldest_record_unless_said_otherwise() -> None:
+    given = {"streamName": "orders", "startFromLeaseTable": "orders-application"}
+    assert Options.parse(given).starting_position == TRIM_HORIZON
+    assert Options.parse({**given, "STARTINGPOSITION": "LATEST"}).starting_position == LATEST
+    single = '{"shardId-000000000000": "TRIM_HORIZON"}'
+    message = refusal({**given, "startingPosition": single})
+    assert "startingPosition names single shards" in message
