@@ -1,12 +1,11 @@
-"""Draws the shards of a stream as a tree, oldest at the top. Pure.
-
-A merged shard is drawn in full below its first parent; below its second stands a reference.
-"""
+"""Draws the shards of a stream as a tree, with the demo's counts. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from kinesis_source.core.lineage_tree import TreeRow, tree_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,46 +28,20 @@ def short_name(shard_id: str) -> str:
 
 def draw_lineage(shards: Iterable[ShardView]) -> list[str]:
     """One line a shard, and one a reference to a merged shard."""
-    by_id = {shard.shard_id: shard for shard in sorted(shards, key=lambda shard: shard.shard_id)}
-    children: dict[str, list[str]] = {shard_id: [] for shard_id in by_id}
-    roots = []
-    for shard in by_id.values():
-        known = [parent for parent in shard.parent_ids if parent in by_id]
-        for parent in known:
-            children[parent].append(shard.shard_id)
-        if not known:
-            roots.append(shard.shard_id)
-    drawn: set[str] = set()
-    rows = [row for root in roots for row in _draw(root, by_id, children, drawn, "", "")]
+    by_id = {shard.shard_id: shard for shard in shards}
+    rows = [
+        _row(row, by_id[row.shard_id])
+        for row in tree_rows({shard_id: shard.parent_ids for shard_id, shard in by_id.items()})
+    ]
     width = max((len(name) for name, _ in rows), default=0)
     return [f"{name:<{width}}  {state}".rstrip() for name, state in rows]
 
 
-def _draw(
-    shard_id: str,
-    by_id: Mapping[str, ShardView],
-    children: Mapping[str, list[str]],
-    drawn: set[str],
-    first: str,
-    rest: str,
-) -> Iterator[tuple[str, str]]:
-    shard = by_id[shard_id]
-    if shard_id in drawn:
-        yield f"{first}{short_name(shard_id)}", "(the merged shard above)"
-        return
-    drawn.add(shard_id)
-    merged = " (merged)" if len(shard.parent_ids) == 2 else ""
-    yield f"{first}{short_name(shard_id)}{merged}", _state(shard)
-    for place, child in enumerate(children[shard_id], start=1):
-        last = place == len(children[shard_id])
-        yield from _draw(
-            child,
-            by_id,
-            children,
-            drawn,
-            rest + ("└─ " if last else "├─ "),
-            rest + ("   " if last else "│  "),
-        )
+def _row(row: TreeRow, shard: ShardView) -> tuple[str, str]:
+    name = f"{row.branch}{short_name(row.shard_id)}"
+    if row.repeated:
+        return name, "(the merged shard above)"
+    return name + (" (merged)" if len(shard.parent_ids) == 2 else ""), _state(shard)
 
 
 def _state(shard: ShardView) -> str:

@@ -6,33 +6,20 @@ Spark creates these files by renaming, so a file that is there is complete. Read
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
+
+from kinesis_source.spark_checkpoint import SparkCheckpoint
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A query's checkpoint folder. It need not exist yet."""
+class Checkpoint(SparkCheckpoint):
+    """A query's checkpoint folder on this machine. It need not exist yet."""
 
-    path: Path
-
-    def offsets(self) -> list[int]:
-        """The batches whose end was written down, in order."""
-        return _batch_ids(self.path / "offsets")
-
-    def commits(self) -> list[int]:
-        """The batches that were completed, in order."""
-        return _batch_ids(self.path / "commits")
-
-    def unfinished_batch(self) -> int | None:
-        """The batch with an offset and no commit: the one Spark is in, or was in when it died."""
-        # Commits first: a batch that begins between the two looks is then unfinished, rightly.
-        commits, offsets = self.commits(), self.offsets()
-        if offsets and (not commits or offsets[-1] > commits[-1]):
-            return offsets[-1]
-        return None
+    def __init__(self, path: Path) -> None:
+        super().__init__(LocalFileSystem(), str(path), str(path))
+        self.path = path
 
     def positions(self) -> dict[str, str]:
         """Shard → position in the last offset; empty before the first batch."""
@@ -43,9 +30,10 @@ class Checkpoint:
         return {shard_id: entry[0] for shard_id, entry in shards.items()}
 
     def offset_text(self, batch: int) -> str:
-        """The source's offset at the end of a batch, as it was written."""
-        # Line 1 is the version, line 2 Spark's own metadata.
-        return (self.path / "offsets" / str(batch)).read_text().splitlines()[2]
+        """The offset of the query's only source at the end of a batch, as it was written."""
+        text = self.end_of(batch).sources[0].text
+        assert text is not None
+        return text
 
 
 class Sink:
