@@ -14,6 +14,7 @@ from kinesis_source.errors import (
     StreamNotFoundError,
     StreamNotReadyError,
 )
+from tests.support.crashes import Crashed, CrashPoint
 from tests.support.engine import Progress, QueryFailed, Trigger
 from tests.unit.planning.local_query import HOUR_MS, STREAM, LocalQuery, MakeQuery
 
@@ -123,8 +124,6 @@ def test_an_endpoint_that_does_not_answer_after_a_restart_is_waited_for(
 
 
 def test_a_replay_with_an_endpoint_that_answers_late(make_query: MakeQuery) -> None:
-    from tests.support.crashes import Crashed, CrashPoint
-
     query = make_query()
     query.put(query.shard(), 2)
     query.engine.crash_at(CrashPoint("offset logged"))
@@ -134,6 +133,21 @@ def test_a_replay_with_an_endpoint_that_answers_late(make_query: MakeQuery) -> N
     query.trigger()
     query.settle()
     query.check_complete()
+
+
+def test_latest_is_resolved_once_and_a_replay_reads_the_same(make_query: MakeQuery) -> None:
+    """The service's time is known to the second, so what came in that second is read."""
+    query = make_query(startingPosition="LATEST")
+    query.clock.advance(900)
+    put = query.put(query.shard(), 2)
+    query.engine.crash_at(CrashPoint("offset logged"))
+    with pytest.raises(Crashed):
+        query.trigger()
+    query.clock.advance(60_000)
+    put += query.put(query.shard(), 2)
+    query.settle()
+    assert query.numbers() == put
+    assert len(query.batches[0]) == 2
 
 
 def test_a_start_in_the_future(make_query: MakeQuery) -> None:
