@@ -50,6 +50,7 @@ class WritingPlan:
                     if change.expected is not None
                     else None,
                     "after": checkpoint_as_json(change.lease.checkpoint),
+                    "rewinds": change.rewinds,
                 }
                 for change in self.rows
             ],

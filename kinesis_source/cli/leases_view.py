@@ -16,6 +16,11 @@ from kinesis_source.core.lineage_tree import TreeRow, tree_rows
 #: Findings that lose nothing by themselves.
 _NOTICES = (FindingKind.OWNED, FindingKind.NO_TIME)
 
+_BACKWARDS = (
+    "BACKWARDS: the lease is ahead of the checkpoint, as a KCL application has read on since. It "
+    "would read those records again."
+)
+
 
 def show_survey(survey: LeaseSurvey, full: bool) -> None:
     owners = sorted({owner for lease in survey.leases.values() for owner in lease.owners})
@@ -102,8 +107,11 @@ def show_plan(plan: WritingPlan, batch: int, full: bool) -> None:
         rows = []
         for change in plan.rows:
             before = _checkpoint(change.expected, full)
-            rows.append([change.lease.lease_key, before, _checkpoint(change.lease, full)])
-        print_table(["lease", "now", "will be"], rows)
+            back = Cell("BACKWARDS" if change.rewinds else "", "bad")
+            rows.append([change.lease.lease_key, before, _checkpoint(change.lease, full), back])
+        print_table(["lease", "now", "will be", ""], rows)
+    if any(change.rewinds for change in plan.rows):
+        print_lines([Cell(_BACKWARDS, "bad")])
 
 
 def show_outcome(plan: WritingPlan, written: bool, problem: str | None) -> None:

@@ -41,6 +41,18 @@ class LeaseChange:
     lease: Lease
     expected: Lease | None
 
+    @property
+    def rewinds(self) -> bool:
+        """The table's row says more than what is to be written: somebody else has read on."""
+        if self.expected is None or self.lease.finished:
+            return False
+        match self.expected.checkpoint, self.lease.checkpoint:
+            case RecordCheckpoint(old), RecordCheckpoint(new):
+                return old > new
+            case ((RecordCheckpoint() | Sentinel.SHARD_END), _):
+                return True
+        return False
+
 
 def lease_rows(
     tracked: Tracked,
@@ -102,19 +114,6 @@ def plan_lease_changes(
         if all(other.lease.shard_id < shard_id for other in others):
             planned.append((*others, change))
     return planned
-
-
-def is_ahead(before: Lease, row: Lease) -> bool:
-    """`before` says more than `row`, which so would take progress back: somebody else has read on
-    in between."""
-    match before.checkpoint, row.checkpoint:
-        case RecordCheckpoint(old), RecordCheckpoint(new):
-            return old > new
-        case Sentinel.SHARD_END, new:
-            return new is not Sentinel.SHARD_END
-        case RecordCheckpoint(), new:
-            return new is not Sentinel.SHARD_END
-    return False
 
 
 def _merge_partners(rows: Sequence[Lease]) -> dict[str, set[str]]:

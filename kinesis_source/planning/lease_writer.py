@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from kinesis_source.aws.lease_table import LeaseTable
 from kinesis_source.clock import Clock
-from kinesis_source.core.lease_rows import LeaseChange, is_ahead, lease_rows, plan_lease_changes
+from kinesis_source.core.lease_rows import LeaseChange, lease_rows, plan_lease_changes
 from kinesis_source.core.lease_starts import moving_leases
 from kinesis_source.core.leases import Lease, leases_of_stream
 from kinesis_source.core.lineage import Lineage
@@ -112,10 +112,7 @@ class LeaseWriter:
     @staticmethod
     def _tell_of_rewinding(table: str, planned: Sequence[Sequence[LeaseChange]]) -> None:
         ahead = [
-            change.lease.shard_id
-            for changes in planned
-            for change in changes
-            if change.expected is not None and is_ahead(change.expected, change.lease)
+            change.lease.shard_id for changes in planned for change in changes if change.rewinds
         ]
         if ahead:
             logger.warning(

@@ -390,10 +390,22 @@ def test_an_older_table_is_brought_up_to_date(
         "leaseKey": SHARD(0),
         "before": {"checkpoint": "4957", "checkpointSubSequenceNumber": 0},
         "after": {"checkpoint": "SHARD_END", "checkpointSubSequenceNumber": 0},
+        "rewinds": False,
     }
     row = rows(dynamodb)[SHARD(0)]
     assert (row["checkpoint"]["S"], row["throughputKBps"]["N"]) == ("SHARD_END", "3")
     assert int(row["leaseCounter"]["N"]) > 7
+
+
+def test_a_lease_that_is_ahead_of_the_checkpoint_is_marked(
+    write_leases: Callable[..., Ran], dynamodb: LocalDynamoDB
+) -> None:
+    dynamodb.create_lease_table(TABLE, [kcl_1(SHARD(1), "4957", counter=7)])
+    out = write_leases().out
+    assert f"{SHARD(1)}  4957  TRIM_HORIZON  BACKWARDS\n" in out
+    assert "a KCL application has read on since" in out
+    (change,) = (c for c in write_leases("--json").document["changes"] if c["rewinds"])
+    assert change["shardId"] == SHARD(1)
 
 
 def test_nothing_is_written_over_an_owner(
