@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from enum import Enum, auto
 
 from kinesis_source.aws.lease_table import LeaseTable
 from kinesis_source.clock import Clock
@@ -32,8 +33,14 @@ _RETRY_S = 30.0
 _OWNER_GONE_S = 60.0
 
 
+class _Outcome(Enum):
+    WRITTEN = auto()
+    LATER = auto()  # it is not known yet whether the owners of leases still run
+    FAILED = auto()
+
+
 class LeaseWriter:
-    """`committed` is called from one thread. The clock is only asked, never slept on."""
+    """`committed` is called from one thread."""
 
     def __init__(
         self,
@@ -45,7 +52,7 @@ class LeaseWriter:
         self._clock = clock
         self._warnings = warnings
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="lease-table")
-        self._writing: Future[None] | None = None
+        self._writing: Future[_Outcome] | None = None
         self._due = clock.monotonic()
         self._written: Offset | None = None
         self._table: LeaseTable | None = None
@@ -68,25 +75,38 @@ class LeaseWriter:
         if self._writing is not None and (wait or self._writing.done()):
             self._writing.result()
             self._writing = None
-        busy = self._writing is not None
-        if busy or offset == self._written or (self._clock.monotonic() < self._due and not wait):
+        if self._writing is not None or offset == self._written:
             return
-        self._writing = self._pool.submit(self._try_to_write, offset, lineage, frozenset(expired))
         if wait:
-            self._writing.result()
+            self._write_now(offset, lineage, expired)
+        elif self._clock.monotonic() >= self._due:
+            self._writing = self._pool.submit(
+                self._try_to_write, offset, lineage, frozenset(expired)
+            )
 
-    def _try_to_write(self, offset: Offset, lineage: Lineage, expired: Collection[str]) -> None:
+    def _write_now(self, offset: Offset, lineage: Lineage, expired: Collection[str]) -> None:
+        """Within as many looks at the table as it takes to take the names of workers out of it."""
+        for _ in range(3):
+            if self._try_to_write(offset, lineage, expired) is not _Outcome.LATER:
+                return
+            if self._owned is not None:
+                self._clock.sleep(_OWNER_GONE_S)
+
+    def _try_to_write(self, offset: Offset, lineage: Lineage, expired: Collection[str]) -> _Outcome:
         self._due = self._clock.monotonic() + _RETRY_S
         try:
-            if self._write(offset, lineage, expired):
-                self._written = offset
-                self._due = self._clock.monotonic() + _PERIOD_S
+            if not self._write(offset, lineage, expired):
+                return _Outcome.LATER
         except Exception as error:
             # Whatever it is: a view must not end the query.
             self._present = None  # as somebody else may have written
             known = isinstance(error, KinesisSourceError)
             reason = str(error) if known else f"{type(error).__name__}: {error}"
             self._warnings.warn("writeLeaseTable", f"not written, will try again: {reason}")
+            return _Outcome.FAILED
+        self._written = offset
+        self._due = self._clock.monotonic() + _PERIOD_S
+        return _Outcome.WRITTEN
 
     def _write(self, offset: Offset, lineage: Lineage, expired: Collection[str]) -> bool:
         """Whether the table now says what `offset` says."""
@@ -134,6 +154,14 @@ class LeaseWriter:
         before = self._owned
         if before is None:
             self._owned = owned, now
+            logger.warning(
+                "lease table %s: %s owns %d leases; nothing is written until it has left them "
+                "alone for %.0f s",
+                table.name,
+                owned[0].owners[0],
+                len(owned),
+                _OWNER_GONE_S,
+            )
             return False
         moving = [lease for lease in moving_leases(before[0], owned) if lease.owners]
         if moving:
