@@ -357,8 +357,10 @@ class ShardCursor:
                 until_ms=self._guard.told_until_ms,
             )
         )
-        # All before the end of that span was told, all after it is promised.
-        self.read_until_ms, self._first_record = self._guard.told_until_ms, None
+        # All before the end of that span was told, all after it is promised. It lies before what
+        # was read if the retention period was raised since.
+        told_ms = self._guard.told_until_ms or 0
+        self.read_until_ms, self._first_record = max(self.read_until_ms or 0, told_ms), None
 
     # Delivery
 

@@ -27,7 +27,13 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
-from kinesis_source.aws.service_errors import CALL_FAILURES, Call, credentials_error, translate
+from kinesis_source.aws.service_errors import (
+    CALL_FAILURES,
+    Call,
+    credentials_error,
+    incomplete_answer,
+    translate,
+)
 from kinesis_source.aws.session import ProcessRole, sdk_client
 from kinesis_source.clock import Clock, SystemClock
 from kinesis_source.core.lease_rows import LeaseChange
@@ -186,6 +192,8 @@ class LeaseTable:
         start: Any = None
         while True:
             answer = self._answer("Scan", partial(self._scan, start))
+            if "Items" not in answer:
+                raise incomplete_answer(_TableCall("Scan", self.name, role=self._role), "Items")
             yield from (_from_attributes(item) for item in answer["Items"])
             start = answer.get("LastEvaluatedKey")
             if not start:

@@ -14,7 +14,13 @@ from kinesis_source.cli.printing import print_json
 from kinesis_source.cli.progress import read_progress
 from kinesis_source.cli.shard_listing import list_stream
 from kinesis_source.clock import Clock, SystemClock
-from kinesis_source.errors import KinesisSourceError
+from kinesis_source.errors import (
+    CredentialsError,
+    KinesisSourceError,
+    LeaseTableError,
+    OptionError,
+    TransientServiceError,
+)
 from kinesis_source.spark_checkpoint import open_checkpoint
 
 
@@ -29,7 +35,22 @@ class _App(click.Group):
         try:
             return super().invoke(ctx)
         except KinesisSourceError as error:
-            raise _Refusal(str(error)) from None
+            raise _Refusal(str(error) + _way_out(error)) from None
+
+
+def _way_out(error: KinesisSourceError) -> str:
+    """What the messages, which are written for a query, call otherwise than the command line."""
+    match error:
+        case TransientServiceError():
+            return (
+                ". Check the network from here, and --region, --endpoint-url and "
+                "--table-endpoint-url"
+            )
+        case CredentialsError():
+            return ". Here: --region, --profile, or --option NAME=VALUE"
+        case OptionError() | LeaseTableError():
+            return ". Options of a query are given here as --option NAME=VALUE"
+    return ""
 
 
 @click.group(cls=_App, context_settings={"help_option_names": ["-h", "--help"]})

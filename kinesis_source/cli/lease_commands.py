@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +31,7 @@ from kinesis_source.cli.lease_writing import (
 from kinesis_source.cli.printing import print_json, print_text
 from kinesis_source.cli.progress import read_progress
 from kinesis_source.clock import Clock
+from kinesis_source.core.lease_audit import NOTICES
 from kinesis_source.core.leases import Lease
 from kinesis_source.errors import CheckpointError, LeaseTableError
 from kinesis_source.options import Options
@@ -78,7 +80,10 @@ def _opened(options: Options, name: str, clock: Clock) -> Iterator[LeaseTable]:
 def show(
     clock: Clock, access: StreamAccess, table: str, live: bool, full: bool, as_json: bool
 ) -> None:
-    """Show the table as the tree of the stream's shards, and what is wrong with it."""
+    """Show the table as the tree of the stream's shards, and what is wrong with it.
+
+    The exit status is 1 if something is, other than owners and leases without a time.
+    """
     options = access.options()
     with connected(options, clock) as connection, _opened(options, table, clock) as lease_table:
         survey = survey_leases(connection, lease_table, live)
@@ -86,6 +91,8 @@ def show(
         print_json(survey.as_json())
     else:
         leases_view.show_survey(survey, full)
+    if any(finding.kind not in NOTICES for finding in survey.findings):
+        sys.exit(1)
 
 
 @leases.command(short_help="A table as the value of the option startingPosition.")
@@ -149,6 +156,8 @@ def write_command(
         leases, problem = _leases(lease_table, may_be_missing=create and not yes)
         plan = plan_writing(connection, committed.offset, lease_table, leases)
         if plan.owned and release_owners and yes:
+            if not as_json:
+                print_text(f"Waiting {OWNER_GONE_S} s to see whether the owners still write …")
             release(connection, lease_table, plan.owned)
             plan = plan_writing(connection, committed.offset, lease_table, lease_table.read())
         if not as_json:

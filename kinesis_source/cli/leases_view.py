@@ -9,12 +9,9 @@ from kinesis_source.cli.lease_writing import WritingPlan
 from kinesis_source.cli.printing import Cell, print_facts, print_lines, print_table
 from kinesis_source.cli.shards_view import STATES
 from kinesis_source.cli.words import checkpoint
-from kinesis_source.core.lease_audit import FindingKind
+from kinesis_source.core.lease_audit import NOTICES, FindingKind
 from kinesis_source.core.leases import Lease, Sentinel
 from kinesis_source.core.lineage_tree import TreeRow, tree_rows
-
-#: Findings that lose nothing by themselves.
-_NOTICES = (FindingKind.OWNED, FindingKind.NO_TIME)
 
 _BACKWARDS = (
     "BACKWARDS: the lease is ahead of the checkpoint, as a KCL application has read on since. It "
@@ -74,7 +71,7 @@ def _checkpoint(lease: Lease | None, full: bool) -> str:
 
 
 def _meaning(kind: FindingKind) -> str:
-    return "notice" if kind in _NOTICES else "bad"
+    return "notice" if kind in NOTICES else "bad"
 
 
 def _liveness(survey: LeaseSurvey) -> list[str]:
@@ -107,8 +104,12 @@ def show_plan(plan: WritingPlan, batch: int, full: bool) -> None:
         rows = []
         for change in plan.rows:
             before = _checkpoint(change.expected, full)
-            back = Cell("BACKWARDS" if change.rewinds else "", "bad")
-            rows.append([change.lease.lease_key, before, _checkpoint(change.lease, full), back])
+            after = _checkpoint(change.lease, full)
+            if change.rewinds:
+                note = Cell("BACKWARDS", "bad")
+            else:
+                note = Cell("with its children" if before == after else "", "aside")
+            rows.append([change.lease.lease_key, before, after, note])
         print_table(["lease", "now", "will be", ""], rows)
     if any(change.rewinds for change in plan.rows):
         print_lines([Cell(_BACKWARDS, "bad")])

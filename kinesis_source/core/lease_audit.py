@@ -1,5 +1,6 @@
 """What is wrong with a lease table, compared with the listing of its stream.
 
+`OTHER_STREAM`     no leases, or only of shards that the stream does not list: then nothing else
 `WEDGED_PARENT`    a closed shard whose lease is not at SHARD_END, and children that wait for it
 `ORPHAN_CHILDREN`  at TRIM_HORIZON, though a parent that may still hold records has no lease
 `HOLE`             hash keys that no unfinished lease covers, nor a shard that follows one
@@ -27,6 +28,7 @@ from kinesis_source.core.shards import Shard
 
 
 class FindingKind(StrEnum):
+    OTHER_STREAM = "other-stream"
     WEDGED_PARENT = "wedged-parent"
     ORPHAN_CHILDREN = "orphan-children"
     HOLE = "hole"
@@ -35,6 +37,10 @@ class FindingKind(StrEnum):
     FINISHED_OPEN = "finished-open"
     NO_TIME = "no-time"
     OWNED = "owned"
+
+
+#: Findings that lose nothing by themselves.
+NOTICES = (FindingKind.OWNED, FindingKind.NO_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,10 @@ def audit_leases(
     """All findings, in the order of the kinds. `leases`: of one stream, whose shards are
     `listing`. `expired`: shards for which the service answered ResourceNotFound."""
     leased = {lease.shard_id: lease for lease in sorted(leases, key=lambda i: i.shard_id)}
+    if leased.keys().isdisjoint(listing):
+        found = f"none of its {len(leased)} shards exists" if leased else "no leases"
+        sentence = f"{found}: check whose table it is, and its name, region and account"
+        return [Finding(FindingKind.OTHER_STREAM, tuple(leased), sentence)]
     lineage = Lineage(listing)
     return [
         *_wedged(leased, lineage),

@@ -120,7 +120,7 @@ def _check_times(leases: Sequence[Lease], time: AtTimestamp | None) -> None:
     untimed = [i for i in leases if i.checkpoint in (Sentinel.LATEST, Sentinel.AT_TIMESTAMP)]
     if untimed and time is None:
         raise LeaseTableError(
-            f"{len(untimed)} leases stand at {untimed[0].checkpoint} (such as "
+            f"leases stand at {untimed[0].checkpoint} ({len(untimed)}, such as "
             f"{untimed[0].lease_key}): nothing was checkpointed since the application started "
             "there, and a lease does not say when that was. Give the time from which to read: "
             "startingPosition=AT_TIMESTAMP <time>"

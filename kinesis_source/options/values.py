@@ -62,7 +62,10 @@ def at_least(least: int, unit: str, parse: Callable[[str], int]) -> Callable[[st
     """`parse`, which gives a number of `unit`, without the values below `least`."""
 
     def parse_bounded(text: str) -> int:
-        value = parse(text)
+        try:
+            value = parse(text)
+        except ValueError as error:
+            raise ValueError(f"{error}; at least {least}{unit}") from None
         if value < least:
             raise ValueError(f"expected at least {least}{unit}")
         return value

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kinesis_source.aws.cursor import ShardCursor
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
-from kinesis_source.core.ends import End, Jump, choose_end
+from kinesis_source.core.ends import End, Jump, choose_end, later
 from kinesis_source.core.horizon import Limits, earlier, plan_horizon
 from kinesis_source.core.lineage import (
     finished,
@@ -153,8 +153,11 @@ class BatchPlanner:
                     until_ms=self._guard.told_until_ms,
                 )
             )
-        told = TrackedShard(SHARD_END, self._guard.told_until_ms)
-        return {i: told if i in lost else place for i, place in start.items()}
+        told_ms = self._guard.told_until_ms
+        return {
+            i: TrackedShard(SHARD_END, later(place.read_until_ms, told_ms)) if i in lost else place
+            for i, place in start.items()
+        }
 
     def _missing(self, places: Places) -> set[str]:
         missing = missing_shards(self.known.lineage, places, self.known.expired)

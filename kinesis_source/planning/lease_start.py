@@ -20,7 +20,12 @@ from kinesis_source.core.loss import Loss, loss_policy
 from kinesis_source.core.positions import TRIM_HORIZON, AfterSequenceNumber, AtTimestamp, Position
 from kinesis_source.core.starting_position import PerShard, StartingPosition
 from kinesis_source.core.starts import IncompleteListingError
-from kinesis_source.errors import InvalidArgumentError, LeaseTableError
+from kinesis_source.errors import (
+    ConfigurationError,
+    InvalidArgumentError,
+    LeaseTableError,
+    TransientServiceError,
+)
 from kinesis_source.options import Options
 from kinesis_source.planning.known_shards import KnownShards
 
@@ -28,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 #: An iterator AT a record that is there gives it within these.
 _EMPTY_PAGES = 5
+#: DynamoDB may fail to answer for so long.
+_PATIENCE_S = 30.0
 
 
 class LeaseStart:
@@ -45,6 +52,8 @@ class LeaseStart:
         self._guard = guard
         self._open_table = open_table
         self._on_loss = loss_policy(options.fail_on_data_loss, logger)
+        self._clock = connection.clock
+        self._first_failure: float | None = None
         self._leases: list[Lease] | None = None
 
     def resolve(self, known: KnownShards) -> StartingPosition:
@@ -61,7 +70,9 @@ class LeaseStart:
         time = default if isinstance(default, AtTimestamp) else None
         starts = plan_lease_starts(leases, known.lineage.shards, known.expired, time)
         if starts.to_ask:
-            raise IncompleteListingError("leased shards are not listed", starts.to_ask)
+            raise IncompleteListingError(
+                f"leased shards are not listed, such as {min(starts.to_ask)}", starts.to_ask
+            )
         _check_finished(leases, known)
         positions = starts.per_shard(default, self._places_before(starts))
         self._tell(starts)
@@ -78,18 +89,33 @@ class LeaseStart:
             table = self._open_table()
             try:
                 self._leases = leases_of_stream(table.read(), self._guard.identity)
+            except TransientServiceError as error:
+                self._check_patience(error)
+                raise
             finally:
                 table.close()
             owners = sorted({owner for lease in self._leases for owner in lease.owners})
             if owners:
                 logger.warning(
                     "lease table %s: leases have owners (%s). If that KCL application still runs, "
-                    "both it and this query read the stream; stop it. `kinesis-source leases` "
-                    "tells whether it does",
+                    "both it and this query read the stream; stop it. Whether it does: "
+                    "kinesis-source leases show %s --live",
                     table.name,
                     ", ".join(owners[:3]),
+                    table.name,
                 )
         return self._leases
+
+    def _check_patience(self, error: TransientServiceError) -> None:
+        """As with the stream itself: who starts a query waits for an answer, but not for long."""
+        now = self._clock.monotonic()
+        self._first_failure = first = self._first_failure or now
+        if now - first > _PATIENCE_S:
+            raise ConfigurationError(
+                f"the lease table could not be read for {now - first:.0f} s: {error}. Expected an "
+                "answer from DynamoDB: check leaseTableRegion, leaseTableEndpointUrl and the "
+                "network from the driver"
+            ) from None
 
     def _places_before(self, starts: LeaseStarts) -> dict[str, Position]:
         """For a shard that stands inside a record, the time at which that arrived: the first record
@@ -137,7 +163,7 @@ class LeaseStart:
             )
         if starts.unleased:
             logger.warning(
-                "the lease table says nothing of %s and what descends from it; it starts at %s",
+                "the lease table says nothing of %s; they and their children start at %s",
                 ", ".join(sorted(starts.unleased)[:5]),
                 self._default,
             )

@@ -85,12 +85,10 @@ class LeaseWriter:
             )
 
     def _write_now(self, offset: Offset, lineage: Lineage, expired: Collection[str]) -> None:
-        """Within as many looks at the table as it takes to take the names of workers out of it."""
-        for _ in range(3):
-            if self._try_to_write(offset, lineage, expired) is not _Outcome.LATER:
-                return
-            if self._owned is not None:
-                self._clock.sleep(_OWNER_GONE_S)
+        """Also if that means to wait and see whether the owners of leases have stopped."""
+        if self._try_to_write(offset, lineage, expired) is _Outcome.LATER:
+            self._clock.sleep(_OWNER_GONE_S)
+            self._try_to_write(offset, lineage, expired)
 
     def _try_to_write(self, offset: Offset, lineage: Lineage, expired: Collection[str]) -> _Outcome:
         self._due = self._clock.monotonic() + _RETRY_S
@@ -114,8 +112,14 @@ class LeaseWriter:
             self._table = self._open_table()
         if self._present is None:
             leases = leases_of_stream(self._table.read(), offset.stream)
-            if not self._release(self._table, leases):
+            owned = [lease for lease in leases if lease.owners]
+            if owned and not self._have_stopped(self._table.name, owned):
                 return False
+            for lease in owned:
+                self._table.release(lease)
+            if owned:
+                leases = leases_of_stream(self._table.read(), offset.stream)
+            self._owned = None
             self._present = {lease.shard_id: lease for lease in leases}
         stream = next((lease.stream for lease in self._present.values()), None)
         rows = lease_rows(offset.shards, lineage, self._present.keys(), stream, expired)
@@ -143,23 +147,18 @@ class LeaseWriter:
                 ahead[0],
             )
 
-    def _release(self, table: LeaseTable, leases: list[Lease]) -> bool:
-        """True if nobody owns the leases. The names of workers that have stopped are taken out,
-        and then the table has to be read again. Raises `LeaseTableError` if they write to it."""
-        owned = [lease for lease in leases if lease.owners]
+    def _have_stopped(self, table: str, owned: list[Lease]) -> bool:
+        """Whether the owners of leases have left them alone for long enough. Raises
+        `LeaseTableError` if they have not."""
         now = self._clock.monotonic()
-        if not owned:
-            self._owned = None
-            return True
-        before = self._owned
+        before, self._owned = self._owned, self._owned or (owned, now)
+        names = ", ".join(sorted({owner for lease in owned for owner in lease.owners})[:3])
         if before is None:
-            self._owned = owned, now
             logger.warning(
-                "lease table %s: %s owns %d leases; nothing is written until it has left them "
-                "alone for %.0f s",
-                table.name,
-                owned[0].owners[0],
-                len(owned),
+                "lease table %s: leases have owners (%s); nothing is written until these have left "
+                "them alone for %.0f s",
+                table,
+                names,
                 _OWNER_GONE_S,
             )
             return False
@@ -167,13 +166,17 @@ class LeaseWriter:
         if moving:
             self._owned = owned, now
             raise LeaseTableError(
-                f"lease table {table.name} is in use: {moving[0].owners[0]} has written to "
+                f"lease table {table} is in use: {moving[0].owners[0]} has written to "
                 f"{moving[0].lease_key} meanwhile. Expected no running KCL application: stop it, "
                 "or take the option writeLeaseTable out"
             )
         if now - before[1] < _OWNER_GONE_S:
             return False
-        for lease in owned:
-            table.release(lease)
-        self._owned = None
-        return False
+        logger.warning(
+            "lease table %s: %s has not written for %.0f s; its name is taken out of %d leases",
+            table,
+            names,
+            _OWNER_GONE_S,
+            len(owned),
+        )
+        return True

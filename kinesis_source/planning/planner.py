@@ -300,7 +300,7 @@ class StreamPlanner:
             raise ConfigurationError(
                 f"Kinesis could not be reached for {waited_s:.0f} s: {error}. Expected an answer "
                 "from the service: check region, endpointUrl and the network from the driver"
-            )
+            ) from None
         self._warnings.warn(error.operation or "Kinesis", f"no answer, will try again: {error}")
 
     def _log(self, plan: BatchPlan, planning_s: float) -> None:

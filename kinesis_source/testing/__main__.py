@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import threading
 
 from kinesis_source.testing.local import LocalKinesis
@@ -18,15 +19,30 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0 (default) takes a free port")
     parser.add_argument("--stream", action="append", default=[], help="create it; may be repeated")
     parser.add_argument("--shards", type=int, default=1, help="of each stream")
+    parser.add_argument("--region", default="us-east-1", help="in the streams' ARNs")
     parser.add_argument("--quotas", action="store_true", help="enforce the service's quotas")
     arguments = parser.parse_args()
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    with LocalKinesis(quotas=arguments.quotas, host=arguments.host, port=arguments.port) as kinesis:
+    with LocalKinesis(
+        quotas=arguments.quotas,
+        host=arguments.host,
+        port=arguments.port,
+        region=arguments.region,
+    ) as kinesis:
         for name in arguments.stream:
             kinesis.create_stream(name, arguments.shards)
         print(kinesis.endpoint_url, flush=True)
+        print(
+            "options of a query: "
+            f"endpointUrl={kinesis.endpoint_url} region={arguments.region} "
+            "awsAccessKeyId=local awsSecretKey=local\n"
+            f"kinesis-source: --endpoint-url {kinesis.endpoint_url} --region {arguments.region} "
+            "--option awsAccessKeyId=local --option awsSecretKey=local",
+            file=sys.stderr,
+            flush=True,
+        )
         ended.wait()
 
 

@@ -159,6 +159,15 @@ class Judge:
                 left[shard_id] = count
         return left
 
+    def most_records(self) -> int:
+        """How many records may still be read, promised or not."""
+        _, may = self._promises()
+        left = 0
+        for shard_id, first in may.items():
+            read = self.reads.get(shard_id)
+            left += len(self.truth.shard(shard_id).records) - (read.next if read else first)
+        return left
+
     def is_idle_at_the_tip(self) -> bool:
         """Everything was read, and all open shards are tracked."""
         open_ids = {shard.shard_id for shard in self.truth.open_shards()}

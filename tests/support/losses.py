@@ -153,9 +153,10 @@ class Losses:
         """
         truth = self._truth
         shard = truth.shard(alarm.shard_id)
+        done = read_up_to.get(alarm.shard_id, shard.trimmed)
         lost = [
             record
-            for record in shard.records[read_up_to.get(alarm.shard_id, 0) : shard.trimmed]
+            for record in shard.records[done : shard.trimmed]
             if self.promises(alarm.shard_id) and not self._is_known(alarm.shard_id, record)
         ]
         outside = [r for r in lost if not alarm.spans(r.arrival_ms)]
@@ -166,8 +167,9 @@ class Losses:
         if lost or (shard.expired and not finished):
             return None
         if any(
-            read_up_to.get(kin, 0) < truth.shard(kin).trimmed and self.promises(kin)
+            read_up_to[kin] < truth.shard(kin).trimmed and self.promises(kin)
             for kin in truth.kin(alarm.shard_id)
+            if kin in read_up_to
         ):
             return None
         line = [alarm.shard_id] if entry else truth.ancestors(alarm.shard_id)

@@ -158,6 +158,8 @@ class LookOpen:
     def apply(self, world: World) -> None:
         if world.is_start_named_and_open:
             return  # SHARD_END for a shard that looks open is an error
+        if not world.batch_0_logged:
+            world.listing_disturbed = True  # a start may take it in place of its children
         shards = world.truth.shards()
         shard = shards[int(self.which * len(shards))]
         world.kinesis.look_open(STREAM, shard.shard_id, listings=self.listings)

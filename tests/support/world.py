@@ -277,8 +277,7 @@ class World:
         record where a limit may hold a batch to a single one.
         """
         assert self.judge is not None
-        unread = self.judge.unread()
-        records = sum(unread.values())
+        records = self.judge.most_records()
         generations = self.truth.depth()
         bound = 20 + 3 * (generations + 1) + 3 * math.ceil(math.log2(records + 1))
         if any(name.startswith("max") for name in self.options):

@@ -78,7 +78,13 @@ def test_a_hole() -> None:
     low, high = span(4, 8).start, span(4, 8).end
     assert f"hash keys {low} to {high} (25.0% of all)" in finding.sentence
     assert [f.kind for f in audit({1: 5})] == [FindingKind.HOLE]
-    assert [f.kind for f in audit({})] == [FindingKind.HOLE]
+
+
+def test_a_table_of_another_stream() -> None:
+    assert [f.kind for f in audit({})] == [FindingKind.OTHER_STREAM]
+    (finding,) = audit({70: 5, 71: END}, expired=(70, 71))
+    assert found([finding]) == [(FindingKind.OTHER_STREAM, (70, 71))]
+    assert "none of its 2 shards exists" in finding.sentence
 
 
 def test_overlaps() -> None:

@@ -306,6 +306,21 @@ def test_what_its_children_get_after_that_is_promised(make_query: MakeQuery) -> 
         query.settle()
 
 
+def test_a_read_until_time_does_not_go_back_where_the_retention_period_was_raised(
+    make_query: MakeQuery,
+) -> None:
+    """A loss is told up to the horizon, which then lies before what was read."""
+    query = make_query(failOnDataLoss="false")
+    query.settle()
+    read_until_ms = query.offset().shards[query.shard()].read_until_ms
+    children = query.kinesis.split(STREAM, query.shard())
+    query.clock.advance(25 * HOUR_MS)
+    query.kinesis.set_retention_hours(STREAM, 168)
+    query.settle()
+    for child in children:
+        assert (query.offset().shards[child].read_until_ms or 0) >= (read_until_ms or 0)
+
+
 def test_that_holds_also_where_nothing_was_read_of_the_children(make_query: MakeQuery) -> None:
     query = make_query(failOnDataLoss="false")
     query.settle()
