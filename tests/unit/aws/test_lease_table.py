@@ -323,6 +323,11 @@ class TestErrors:
         with pytest.raises(TransientServiceError, match=r"127\.0\.0\.1:1/"):
             open_table("http://127.0.0.1:1", "app").read()
 
+    def test_an_answer_that_was_cut_is_transient(self, server: Any) -> None:
+        server.answer({"Count": 1})
+        with pytest.raises(TransientServiceError, match="incomplete, it has no Items"):
+            open_table(server.url, "app").read()
+
     def test_a_conflicting_transaction_is_transient(self, server: Any) -> None:
         reasons = [{"Code": "None"}, {"Code": "TransactionConflict", "Message": "busy"}]
         server.answer(

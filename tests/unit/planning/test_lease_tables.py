@@ -228,6 +228,16 @@ def test_no_such_table(make_query: MakeQuery, dynamodb: LocalDynamoDB) -> None:
     assert not isinstance(failed.value.original, AccessDeniedError)
 
 
+def test_a_table_that_does_not_answer_is_not_waited_for_for_ever(
+    make_query: MakeQuery, dynamodb: LocalDynamoDB
+) -> None:
+    query = make_query(**reads(dynamodb, leaseTableEndpointUrl="http://127.0.0.1:1"))
+    begun_ms = query.clock.now_ms()
+    with pytest.raises(QueryFailed, match="check leaseTableRegion, leaseTableEndpointUrl"):
+        query.settle()
+    assert 30_000 <= query.clock.now_ms() - begun_ms <= 60_000
+
+
 # Write-back
 
 
