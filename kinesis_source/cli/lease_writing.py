@@ -77,7 +77,7 @@ def plan_writing(
     rows = lease_rows(
         offset.shards, known.lineage, leased=present.keys(), expired=known.expired, stream=stream
     )
-    changes = plan_lease_changes(rows, present)
+    changes = plan_lease_changes(rows, present, offset.shards)
     changed = sum(len(together) for together in changes)
     owned = [lease for lease in present.values() if lease.owners]
     return WritingPlan(table.name, changes, len(rows) - changed, owned)

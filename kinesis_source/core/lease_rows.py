@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 from kinesis_source.core.leases import Lease, LeaseCheckpoint, RecordCheckpoint, Sentinel
 from kinesis_source.core.lineage import Lineage, Tracked, is_finished
+from kinesis_source.core.offset import TrackedShard
 from kinesis_source.core.positions import (
     AfterSequenceNumber,
     AtTimestamp,
@@ -93,17 +94,20 @@ def lease_rows(
 
 
 def plan_lease_changes(
-    rows: Sequence[Lease], present: Mapping[str, Lease]
+    rows: Sequence[Lease], present: Mapping[str, Lease], tracked: Tracked
 ) -> list[tuple[LeaseChange, ...]]:
     """What must be written for the table to say `rows`, in order; each tuple at once.
 
-    `present`: the table's leases of the stream by shard id. A row that says the same already is
-    left out. Owners are not looked at here: the write itself is refused where there is one.
+    `present`: the table's leases of the stream by shard id. `tracked`: the offset's shards. A row
+    that says the same already is left out. Owners are not looked at here: the write itself is
+    refused where there is one.
     """
     changes = {}
     for row in rows:
         before = present.get(row.shard_id)
-        if before is None or not _says(before, row):
+        if before is None or not (
+            _says(before, row) or _has_started_there(before, tracked.get(row.shard_id))
+        ):
             counter = 0 if before is None else before.counter + 1
             changes[row.shard_id] = LeaseChange(replace(row, counter=counter), before)
     partners = _merge_partners(rows)
@@ -132,6 +136,15 @@ def _says(before: Lease, row: Lease) -> bool:
             return old == new
         case old, new:
             return old == new and row.child_ids <= before.child_ids
+
+
+def _has_started_there(before: Lease, place: TrackedShard | None) -> bool:
+    """The query started inside a record, at the time of its arrival, and has read nothing yet: the
+    KCL has no form for that but the row that it started from."""
+    match before.checkpoint:
+        case RecordCheckpoint(_, sub) if sub > 0:
+            return place is not None and isinstance(place.position, AtTimestamp)
+    return False
 
 
 def _checkpoint(position: Position) -> LeaseCheckpoint:

@@ -123,7 +123,7 @@ class LeaseWriter:
             self._present = {lease.shard_id: lease for lease in leases}
         stream = next((lease.stream for lease in self._present.values()), None)
         rows = lease_rows(offset.shards, lineage, self._present.keys(), stream, expired)
-        planned = plan_lease_changes(rows, self._present)
+        planned = plan_lease_changes(rows, self._present, offset.shards)
         self._tell_of_rewinding(self._table.name, planned)
         for changes in planned:
             self._table.write_together(changes)

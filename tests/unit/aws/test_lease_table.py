@@ -161,7 +161,7 @@ class TestWrite:
         )
         before = by_shard(table)[S1]
         rows = lease_rows(places({1: after(9)}), lineage(shard(1, 0, 4, 0)))
-        ((change,),) = plan_lease_changes(rows, {S1: before})
+        ((change,),) = plan_lease_changes(rows, {S1: before}, {})
         table.write(change.lease, change.expected)
         assert dynamodb.row(name, S1) == kcl_rows.kcl_3_5(
             S1, "9", span(0, 4), parents=[S0], counter=42
@@ -224,7 +224,7 @@ class TestWrite:
         rows = lease_rows(places({1: ended(), 2: ended()}), family)
         owned = kcl_rows.kcl_1(S2, "7", owner="worker-1")
         dynamodb.create_lease_table(name, [owned])
-        parents, child = plan_lease_changes(rows, by_shard(table))
+        parents, child = plan_lease_changes(rows, by_shard(table), {})
         with pytest.raises(LeaseTableError, match=rf"{S2}: found owner 'worker-1'"):
             table.write_together(parents)
         assert set(by_shard(table)) == {S2}
@@ -247,10 +247,10 @@ class TestWrite:
             shard(0, 0, 8, closed=True), shard(1, 0, 4, 0), shard(2, 4, 8, 0), shard(3, 8, 16)
         )
         rows = lease_rows(places({0: ended(), 3: after(4957)}), family)
-        for group in plan_lease_changes(rows, {}):
+        for group in plan_lease_changes(rows, {}, {}):
             table.write_together(group)
         assert [by_shard(table)[row.shard_id] for row in rows] == rows
-        assert plan_lease_changes(rows, by_shard(table)) == []
+        assert plan_lease_changes(rows, by_shard(table), {}) == []
 
 
 class TestCreate:

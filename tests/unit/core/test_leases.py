@@ -396,7 +396,7 @@ class TestChanges:
             S0: lease(0, 5, counter=41),
             shard_id(3): lease(3, 6, counter=7, owner_switches=3),
         }
-        changes = plan_lease_changes(rows, present)
+        changes = plan_lease_changes(rows, present, {})
         assert [[c.lease.shard_id for c in group] for group in changes] == [[S0], [S1], [S2]]
         assert changes[0][0].expected == present[S0]
         assert changes[0][0].lease.counter == 42
@@ -411,16 +411,28 @@ class TestChanges:
             shard(4, 0, 12, 1, 2),
         )
         rows = lease_rows(places({1: ended(), 2: ended(), 3: after(9), 4: fresh()}), family)
-        groups = [[c.lease.shard_id for c in group] for group in plan_lease_changes(rows, {})]
+        groups = [[c.lease.shard_id for c in group] for group in plan_lease_changes(rows, {}, {})]
         assert groups == [[S1, S2], [shard_id(3)], [shard_id(4)]]
 
     def test_a_row_inside_the_record_that_was_read_last_stays(self) -> None:
         rows = lease_rows(places({3: after(6)}), lineage(OTHER))
-        assert plan_lease_changes(rows, {shard_id(3): lease(3, RecordCheckpoint(6, 4))}) == []
+        assert plan_lease_changes(rows, {shard_id(3): lease(3, RecordCheckpoint(6, 4))}, {}) == []
+
+    def test_a_row_inside_a_record_stays_until_something_was_read_of_the_shard(self) -> None:
+        """The query started at the time at which that record arrived."""
+        tracked = places({3: TrackedShard(AtTimestamp(500_000))})
+        rows = lease_rows(tracked, lineage(OTHER))
+        inside = {shard_id(3): lease(3, RecordCheckpoint(6, 4))}
+        assert plan_lease_changes(rows, inside, tracked) == []
+        for before in (lease(3, 6), lease(3, Sentinel.AT_TIMESTAMP)):
+            ((change,),) = plan_lease_changes(rows, {shard_id(3): before}, tracked)
+            assert change.lease.checkpoint is Sentinel.TRIM_HORIZON
+        ((change,),) = plan_lease_changes(rows, inside, places({3: fresh()}))
+        assert change.rewinds
 
     def test_children_are_added_to_a_finished_lease_that_lacks_them(self) -> None:
         rows = lease_rows(places({0: ended(), 3: after(6)}), lineage(*FAMILY.values()))
-        changes = plan_lease_changes(rows, {S0: lease(0, Sentinel.SHARD_END)})
+        changes = plan_lease_changes(rows, {S0: lease(0, Sentinel.SHARD_END)}, {})
         assert changes[0][0].lease.child_ids == {S1, S2}
 
 
@@ -466,7 +478,7 @@ class TestHistories:
             read = [found for item in items if (found := parse_lease(item))]
             again = start_from({row.shard_id: row for row in read}, world)
             assert lease_rows(again, family, [row.shard_id for row in read]) == first
-            assert plan_lease_changes(first, {row.shard_id: row for row in first}) == []
+            assert plan_lease_changes(first, {row.shard_id: row for row in first}, {}) == []
 
     @pytest.mark.parametrize("seed", range(120))
     @pytest.mark.parametrize("kept", [True, False], ids=["kept", "new"])
@@ -528,7 +540,7 @@ def write_back(query: Query, world: World, table: dict[str, Lease]) -> None:
     rows = lease_rows(query.tracked, Lineage(world.listing(0, 0)), table, expired=gone(world))
     # The library keeps a finished lease, and logs an error, while a lease of a child is not there.
     assert all(row.child_ids <= {r.shard_id for r in rows} for row in rows)
-    for group in plan_lease_changes(rows, table):
+    for group in plan_lease_changes(rows, table, query.tracked):
         for change in group:
             assert table.get(change.lease.shard_id) == change.expected
             table[change.lease.shard_id] = change.lease
