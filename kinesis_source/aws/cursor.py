@@ -379,6 +379,8 @@ class ShardCursor:
             self._stood_at_tip = reached is Reached.TIP
         elif page.has_child_shards or (self._pages_to_confirm_end and _shows_nothing_more(page)):
             reached = Reached.END
+            if self._first_record is not None:
+                self._report_first_record_gone()
             self._end = CursorPage([], reached, asked_ms, page.has_child_shards)
         else:
             logger.debug("%s: NextShardIterator is missing; asking again", self.shard_id)
@@ -389,8 +391,11 @@ class ShardCursor:
     def _check_first(self, record: Record) -> None:
         """A record that was seen after the position must still be the first."""
         if self._first_record is not None and record.sequence_number > self._first_record:
-            self._guard.check()
-            self._report_loss("records seen when the batch was planned have been trimmed")
+            self._report_first_record_gone()
+
+    def _report_first_record_gone(self) -> None:
+        self._guard.check()
+        self._report_loss("records seen when the batch was planned have been trimmed")
 
     def _advance(self, record: Record) -> None:
         self._read = record.sequence_number

@@ -203,17 +203,20 @@ def _read_until_of_entry(
     finished_kin: set[str],
     expired: Collection[str],
 ) -> int | None:
-    """The latest of its parents': nothing reached the shard before they closed.
+    """The latest of its parents': nothing reached the shard before they closed. Where none is
+    tracked, as a generation between has expired, the finished ancestors that overlap it stand for
+    them.
 
-    What a parent held that expired before it was tracked is lost as well, and only this time can
-    tell it: the earliest of the finished shards that it may descend from is safe."""
-    kin = {p for p in shard.parent_ids if p in tracked}
+    Where these are not known any more either, and where a parent expired before it or a child of it
+    was tracked, whose loss only this time can tell: the earliest of all that may be its elders."""
+    elders = finished_kin.intersection(tracked)
+    kin = {p for p in shard.parent_ids if p in tracked} or elders
     untold = any(p not in tracked and p not in settled for p in shard.parent_ids)
-    if untold:
-        gone = {i for i in expired if is_finished(tracked.get(i))}
-        kin |= finished_kin.intersection(tracked) | gone
+    uncertain = shard.parent_ids and (untold or not kin)
+    if uncertain:
+        kin = kin | elders | {i for i in expired if is_finished(tracked.get(i))}
     times = [t for t in (tracked[i].read_until_ms for i in kin) if t is not None]
-    return (min if untold else max)(times, default=None)
+    return (min if uncertain else max)(times, default=None)
 
 
 def _overlaps(

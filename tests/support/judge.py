@@ -84,6 +84,8 @@ class Judge:
     #: Rows committed so far.
     rows: int = 0
     _judged: int = 0
+    #: What was promised when the batch that is judged began.
+    _begin: Entries = field(default_factory=dict)
     _window: Window = Window(0, 0)
     _key_order: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: -1))
     #: How many records each shard had when the start was resolved.
@@ -112,13 +114,16 @@ class Judge:
         self._listing_disturbed = listing_disturbed
         while self.checkpoint.is_committed(self._judged):
             batch_id = self._judged
+            self._begin = self._offset
             rows = self.sink.batches[batch_id]
             by_shard: dict[str, list[Row]] = defaultdict(list)
             for row in rows:
                 by_shard[str(row[SHARD_ID])].append(row)
             must, may = self._promises()
             if batch_id == 0:
-                self._rules.offset = parse_entries(self.checkpoint.offsets[0], "starts")
+                self._begin = self._rules.offset = parse_entries(
+                    self.checkpoint.offsets[0], "starts"
+                )
             for shard_id, shard_rows in by_shard.items():
                 self._check_rows(batch_id, shard_id, shard_rows, must, may)
             self._check_lineage(batch_id, by_shard)
@@ -143,6 +148,7 @@ class Judge:
         unread = self.unread()
         if unread:
             raise Verdict("complete", f"not read: {unread}; last offset {self._last_offset()}")
+        self._begin = self._offset
         for shard_id, done in self._done().items():
             if self.losses.promises(shard_id):
                 count = len(self.truth.shard(shard_id).records)
@@ -250,7 +256,7 @@ class Judge:
             return
         if end > self.truth.shard(shard_id).trimmed:
             raise Verdict("rows", f"{when}: {shard_id} lacks its records {first} to {end - 1}")
-        entry = self._offset.get(shard_id)
+        entry = self._begin.get(shard_id)
         if not begun and (entry is None or entry.read_until_ms is None):
             return
         reason = self.losses.untold(shard_id, first, end)

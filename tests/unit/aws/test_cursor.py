@@ -641,6 +641,21 @@ def test_a_hint_that_has_been_trimmed_is_loss(answer: TrimmedAnswer) -> None:
     assert len(shard.losses) == 1
 
 
+@pytest.mark.parametrize("answer", TRIMMED_ANSWERS)
+def test_a_hint_that_has_been_trimmed_from_a_shard_left_empty_is_loss(
+    answer: TrimmedAnswer,
+) -> None:
+    shard = Shard(answer)
+    hint = shard.put(2)[0]
+    shard.kinesis.set_retention_hours("orders", 168)
+    shard.clock.advance(60 * HOUR_MS)
+    shard.kinesis.split("orders", SHARD)
+    cursor = shard.cursor(TRIM_HORIZON, first_record=hint)
+    shard.kinesis.set_retention_hours("orders", 48)
+    assert read_all(cursor) == []
+    assert len(shard.losses) == 1
+
+
 # Another stream
 
 

@@ -254,6 +254,16 @@ def test_a_child_of_an_expired_generation_takes_the_time_of_the_elder_that_was_r
     assert {e.read_until_ms for e in entries.values()} == {70}
 
 
+def test_a_child_that_is_listed_after_its_sibling_takes_the_same_time() -> None:
+    known = [ROOT, RIGHT, LEFT_LOW, LEFT_HIGH, OTHER]
+    tracked = places({0: ended(70), 2: fresh(80), 3: fresh(70), 9: after(5, 999)})
+    entries = plan_entries(lineage(*known), tracked, {shard_id(0), shard_id(1)}).entering
+    assert {numbers([i]).pop(): e.read_until_ms for i, e in entries.items()} == {4: 70}
+    unknown = [RIGHT, LEFT_LOW, LEFT_HIGH, OTHER]  # after a restart
+    entries = plan_entries(lineage(*unknown), tracked, {shard_id(0), shard_id(1)}).entering
+    assert {numbers([i]).pop(): e.read_until_ms for i, e in entries.items()} == {4: 70}
+
+
 def test_beside_a_parent_that_expired_unread_the_time_is_that_of_the_elders() -> None:
     # 0 and 1 merged into 3, and 3 with 2 into 4; nobody ever tracked 3, and it is gone.
     known = [shard(4, 0, 16, 3, 2)]
@@ -273,8 +283,8 @@ def test_a_parent_that_expired_after_it_was_read_gives_its_own_time() -> None:
 
 def test_beside_a_named_sibling_nothing_is_known_of_the_time() -> None:
     # A map named 3, so its parent was passed over: that it has expired since is no loss.
-    tracked = places({3: after(5), 8: ended(10), 9: after(5)})
-    gone = {shard_id(1), shard_id(8)}
+    tracked = places({3: after(5), 9: after(5)})
+    gone = {shard_id(1)}
     known = lineage(RIGHT, LEFT_LOW, LEFT_HIGH, OTHER)
     assert plan_entries(known, tracked, gone).entering[shard_id(4)] == fresh(None)
 
