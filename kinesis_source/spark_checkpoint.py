@@ -58,7 +58,7 @@ class SourceOffset:
         """The JSON value; None for no offset, and for one that is not JSON."""
         try:
             return json.loads(self.text or "null")
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             return None
 
 
@@ -109,7 +109,7 @@ class SparkCheckpoint:
         """The id that Spark gave the query, for all its restarts; None where there is none."""
         try:
             value = json.loads(self._read("metadata"))
-        except (CheckpointError, json.JSONDecodeError):
+        except (CheckpointError, ValueError, RecursionError):
             return None
         return str(value["id"]) if isinstance(value, dict) and "id" in value else None
 
@@ -258,9 +258,9 @@ def _named(where: str, line: str) -> SourceOffset:
 def _timestamp_ms(metadata: str) -> int | None:
     try:
         value = json.loads(metadata)["batchTimestampMs"]
-    except (json.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, RecursionError, KeyError, TypeError):
         return None
-    return int(value) or None
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def choose_source(end: BatchEnd, wanted: str | None, shown: str) -> str:

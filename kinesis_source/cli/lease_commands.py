@@ -50,6 +50,7 @@ def _open(options: Options, name: str, clock: Clock) -> LeaseTable:
     return open_lease_table(
         options,
         name,
+        "command",
         region=options.lease_table_region,
         endpoint_url=options.lease_table_endpoint_url,
         role_arn=options.lease_table_role_arn,

@@ -112,7 +112,7 @@ def _planned_end(end: BatchEnd, source: str, shown: str) -> PlannedEnd | None:
     where = f"{shown}/offsets/{end.batch}"
     try:
         offset = parse_offset(json.loads(text))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise OffsetFormatError(f"{where}: the offset is not JSON: {error}") from None
     except OffsetFormatError as error:
         raise OffsetFormatError(f"{where}: {error}") from None

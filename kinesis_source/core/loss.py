@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 from kinesis_source.core.positions import Position
 from kinesis_source.errors import DataLossError
 
+#: 9999-12-31T23:59:59.999Z.
+_LAST_MS = 253_402_300_799_999
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -59,9 +62,11 @@ def loss_policy(fail_on_data_loss: bool, logger: logging.Logger) -> Callable[[Lo
 
 
 def format_ms(timestamp_ms: int | None) -> str:
-    """ISO 8601 in UTC to the millisecond, or `an unknown time`."""
+    """ISO 8601 in UTC to the millisecond, or `an unknown time`; past the year 9999 the number."""
     if timestamp_ms is None:
         return "an unknown time"
+    if not 0 <= timestamp_ms <= _LAST_MS:
+        return f"{timestamp_ms} ms since 1970"
     moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(
         microsecond=timestamp_ms % 1000 * 1000
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -137,6 +138,22 @@ def test_a_log_that_is_cut_off(command_line: CommandLine, checkpoint: Path) -> N
     (checkpoint / "offsets" / "2").write_text("v1\n")
     message = refused(command_line("checkpoint", str(checkpoint)))
     assert "offsets/2 is cut off after 1 line" in message
+
+
+@pytest.mark.parametrize("time", ['"soon"', "1e308", str(10**17), "-5", "[]", "null"])
+def test_a_time_that_is_none(command_line: CommandLine, checkpoint: Path, time: str) -> None:
+    path = checkpoint / "offsets" / "1"
+    version, metadata, *sources = path.read_text().splitlines()
+    metadata = re.sub(r'"batchTimestampMs":\d+', f'"batchTimestampMs":{time}', metadata)
+    path.write_text("\n".join([version, metadata, *sources]))
+    assert command_line("checkpoint", str(checkpoint)).status == 0
+
+
+def test_an_offset_that_is_nested_beyond_reason(
+    command_line: CommandLine, checkpoint: Path
+) -> None:
+    write_end(checkpoint, 1, "[" * 100_000)
+    assert "the offset is not JSON" in refused(command_line("checkpoint", str(checkpoint)))
 
 
 def test_a_store_that_is_not_known(command_line: CommandLine) -> None:
