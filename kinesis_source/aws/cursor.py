@@ -15,9 +15,9 @@ Both the planner's probes and the tasks read through `ShardCursor`. Its rules:
   believed if the record of the place is still there, since trimming goes in order. The retention
   period may be lowered at any time, to a day at the least: this holds for all places older than
   that.
-* AT_TIMESTAMP means the first record with that arrival time. An iterator that has stood at the tip
-  would also return what arrives later with an earlier time, and a task's new iterator would not:
-  so the first records are taken from a new one.
+* AT_TIMESTAMP means the first record with that arrival time or a later one. An iterator that found
+  none and waited would also return what arrives then with an earlier time, and a task's new
+  iterator would not: so such a first record is taken only from a new one.
 * The end of a shard is a complete answer without NextShardIterator that carries ChildShards or,
   without them, a second iterator after the last record that also ends.
 * Only MillisBehindLatest 0 is the tip; an empty page is not.
@@ -60,6 +60,8 @@ CLOCK_ERROR_MS = 1_000
 LEAST_RETENTION_MS = 24 * 3_600_000
 #: Proofs that are outlived before they prove anything, until the place is taken for trimmed.
 _PROOFS = 3
+#: Iterators at a time that are given up for what arrived late.
+_MOST_LATE_ARRIVALS = 3
 #: Nothing left and no next iterator, but no ChildShards either: odd answers before it is believed.
 _ODD_ENDS = 3
 
@@ -121,7 +123,8 @@ class ShardCursor:
         self._outlived_proofs = 0
         self._empty_pages = 0
         self._odd_ends = 0
-        self._stood_at_tip = False
+        self._is_new = False  # the iterator has not been used yet
+        self._late_arrivals = 0
         self._has_moved = False  # the last page had records past the place
         self._held_page: RecordsPage | None = None  # fetched, and still to be believed
         self._pages_to_confirm_end = 0
@@ -186,6 +189,7 @@ class ShardCursor:
         self._held_page = None  # of another iterator
         self._iterator = self._client.get_shard_iterator(self.shard_id, self._iterator_start())
         self.openings += 1
+        self._is_new = True
 
     @property
     def _opens_at(self) -> int | None:
@@ -281,6 +285,7 @@ class ShardCursor:
 
     def _take(self, page: RecordsPage, asked_ms: int | None) -> CursorPage | None:
         """What `page` proves, then its records; None if another iterator must be opened."""
+        is_new, self._is_new = self._is_new, False
         first = page.records[0].sequence_number if page.records else None
         walking = first is None and page.next_iterator is not None and page.millis_behind > 0
         self._empty_pages = self._empty_pages + 1 if walking else 0
@@ -316,8 +321,9 @@ class ShardCursor:
                     self._unproven, self._iterator = _Proof.OLDEST, None
                     return None
                 self._accept_trimmed()
-            case None if first is not None and self._stood_at_tip and self._starts_by_time:
-                self._iterator, self._stood_at_tip = None, False
+            case None if not is_new and self._comes_before_the_start(page):
+                self._iterator = None
+                self._late_arrivals += 1
                 return None
             case None if self._may_have_skipped(page):
                 self._doubt()
@@ -325,9 +331,14 @@ class ShardCursor:
         self._unproven = None
         return self._deliver(page, asked_ms)
 
-    @property
-    def _starts_by_time(self) -> bool:
-        return self._read is None and isinstance(self._start, AtTimestamp)
+    def _comes_before_the_start(self, page: RecordsPage) -> bool:
+        """True for a first record that arrived before the time at which reading starts; not again
+        and again, in case the service understands that time otherwise."""
+        match self._start:
+            case AtTimestamp(timestamp_ms) if self._read is None and page.records:
+                early = page.records[0].arrival_ms < timestamp_ms
+                return early and self._late_arrivals < _MOST_LATE_ARRIVALS
+        return False
 
     def _is_odd_end(self, page: RecordsPage) -> bool:
         """An empty page that is neither the tip nor surely the end, and has not come often."""
@@ -376,7 +387,6 @@ class ShardCursor:
             remaining = 0 if records else max(0, self._pages_to_confirm_end - 1)
             self._pages_to_confirm_end = remaining
             reached = Reached.TIP if page.millis_behind == 0 else Reached.MORE
-            self._stood_at_tip = reached is Reached.TIP
         elif page.has_child_shards or (self._pages_to_confirm_end and _shows_nothing_more(page)):
             reached = Reached.END
             if self._first_record is not None:

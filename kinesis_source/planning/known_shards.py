@@ -71,7 +71,8 @@ class KnownShards:
             shards[shard_id] = replace(shard, closed=closed)
         if shards != before:
             self.lineage = Lineage(shards)
-        self.expired &= needed | set(shards)
+        named = {p for shard in shards.values() for p in shard.parent_ids}
+        self.expired &= {*tracked, *named, *shards}
 
     def ask(self, shard_ids: Iterable[str]) -> bool:
         """Ask the service whether shards still exist, each once a listing. True if it called one

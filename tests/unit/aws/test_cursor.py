@@ -532,6 +532,22 @@ def test_a_start_by_time_begins_where_a_new_iterator_would(shard: Shard) -> None
     assert read_all(kept) == put
 
 
+def test_what_arrives_late_and_early_while_a_start_by_time_is_walked_to(shard: Shard) -> None:
+    """No tip was seen before it, only an empty page."""
+    shard.clock.advance(60_000)
+    shard.guard.check()
+    start_ms = shard.clock.now_ms()
+    cursor = shard.cursor(AtTimestamp(start_ms), start_ms)
+    shard.fault("empty_page")
+    assert cursor.next_page(10).records == []
+    early, late = (
+        shard.kinesis.put_to_shard("orders", SHARD, b"x", "key", arrival_ms=start_ms + plus_ms)
+        for plus_ms in (-2_000, 0)
+    )
+    assert read_all(cursor) == [late.sequence_number]
+    assert early.sequence_number < late.sequence_number
+
+
 def test_a_start_by_time_that_has_aged_is_loss(shard: Shard) -> None:
     begun_ms = shard.clock.now_ms()
     shard.put(2)

@@ -235,6 +235,19 @@ def test_trim_horizon_where_the_parents_of_the_oldest_shards_have_expired(
     assert query.clock.now_ms() - begun_ms <= 5_000
 
 
+def test_a_generation_that_expires_while_the_start_is_resolved(make_query: MakeQuery) -> None:
+    """It is listed at the first look and not at the second, which still knows of its parent."""
+    query = make_query()
+    children = query.kinesis.split(STREAM, query.shard())
+    query.clock.advance(25 * HOUR_MS)
+    query.put(query.kinesis.merge(STREAM, *children), 2)
+    query.clock.advance(24 * HOUR_MS)
+    query.options["failOnDataLoss"] = "false"
+    put = query.put(query.kinesis.open_shards(STREAM)[0], 2)
+    query.settle()
+    assert query.numbers()[-2:] == put
+
+
 def test_a_starting_map_that_names_a_parent_and_its_child(make_query: MakeQuery) -> None:
     """As lease tables do: the child waits, though it was named, until its parent is drained."""
     query = make_query()
