@@ -196,6 +196,22 @@ def finished(shard: TrackedShard) -> TrackedShard:
     return TrackedShard(SHARD_END, shard.read_until_ms)
 
 
+def inherited_times(lineage: Lineage, tracked: Tracked) -> dict[str, TrackedShard]:
+    """Shards that were named by the start beside their parents, and of which nothing has been read
+    yet, with the read-until time that they would have entered with: once all those parents are
+    finished."""
+    inherited: dict[str, TrackedShard] = {}
+    for shard_id, place in tracked.items():
+        shard = lineage.shards.get(shard_id)
+        if shard is None or place != TrackedShard(TRIM_HORIZON):
+            continue
+        parents = [tracked[p] for p in shard.parent_ids if p in tracked]
+        times = [p.read_until_ms for p in parents if p.read_until_ms is not None]
+        if times and all(is_finished(p) for p in parents):
+            inherited[shard_id] = TrackedShard(TRIM_HORIZON, max(times))
+    return inherited
+
+
 def _read_until_of_entry(
     shard: Shard,
     tracked: Tracked,

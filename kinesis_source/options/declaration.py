@@ -167,7 +167,7 @@ OPTIONS = (
         "1s",
         "The least time between two looks of the planner at one shard, at least `200ms`. The "
         "default costs 1 of the shard's 5 GetRecords calls a second while it is quiet, 2 while it "
-        "is busy.",
+        "is busy. A run of `Trigger.AvailableNow` keeps to it between two batches too.",
     ),
     OptionSpec(
         "shardFetchInterval",

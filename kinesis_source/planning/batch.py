@@ -21,6 +21,7 @@ from kinesis_source.core.ends import End, Jump, choose_end, later
 from kinesis_source.core.horizon import Limits, earlier, plan_horizon
 from kinesis_source.core.lineage import (
     finished,
+    inherited_times,
     is_finished,
     missing_shards,
     plan_entries,
@@ -110,6 +111,7 @@ class BatchPlanner:
             self._watches[shard_id].advance(end)
             after[shard_id] = end.place
         self._enter(after, targets)
+        after |= inherited_times(self.known.lineage, after)
         for shard_id in plan_leaving(self.known.lineage, places, after, self.known.expired):
             del after[shard_id]
         self._watches = {
@@ -127,7 +129,7 @@ class BatchPlanner:
         watch = self._watches.get(shard_id)
         if watch is None or watch.place.position != place.position:
             return place.read_until_ms
-        return watch.read_until_ms
+        return later(place.read_until_ms, watch.read_until_ms)
 
     def millis_behind(self, now_ms: int) -> dict[str, int]:
         """How far behind its tip each shard is that was probed, in milliseconds."""

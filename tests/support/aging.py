@@ -33,7 +33,9 @@ class Idle:
 
     def apply(self, world: World) -> None:
         world.end_faults()
-        for _ in range(world.most_triggers() if world.judge else 1):
+        if world.judge is None:
+            world.trigger()
+        for _ in range(world.most_triggers()):
             world.clock.advance(1_000)
             world.trigger()
         assert world.judge is not None

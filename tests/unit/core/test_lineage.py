@@ -9,6 +9,7 @@ import pytest
 
 from kinesis_source.core.lineage import (
     finished,
+    inherited_times,
     is_finished,
     missing_shards,
     plan_entries,
@@ -295,6 +296,26 @@ def test_a_named_parent_wins_over_an_older_relative() -> None:
     tracked = places({0: ended(900), 1: ended(70), 9: after(5)})
     entries = plan_entries(lineage(*known), tracked, ()).entering
     assert {numbers([i]).pop(): e.read_until_ms for i, e in entries.items()} == {3: 70, 4: 70}
+
+
+def test_a_child_named_beside_its_parents_takes_their_time_once_both_are_finished() -> None:
+    family = lineage(
+        shard(1, 0, 4, closed=True), shard(2, 4, 8, closed=True), shard(3, 0, 8, 1, 2), OTHER
+    )
+
+    def inherited(first: TrackedShard, second: TrackedShard, child: TrackedShard) -> set[int]:
+        tracked = places({1: first, 2: second, 3: child, 9: after(5, 999)})
+        found = inherited_times(family, tracked)
+        assert all(place == fresh(200) for place in found.values())
+        return numbers(found)
+
+    assert inherited(ended(100), ended(200), fresh()) == {3}
+    assert inherited(ended(200), ended(None), fresh()) == {3}
+    assert inherited(ended(200), after(5, 300), fresh()) == set(), "not before they are"
+    assert inherited(ended(None), ended(None), fresh()) == set()
+    assert inherited(ended(100), ended(200), fresh(50)) == set(), "it has one of its own"
+    assert inherited(ended(100), ended(200), after(5)) == set(), "it has been read"
+    assert inherited(ended(100), ended(200), TrackedShard(AtTimestamp(7))) == set()
 
 
 def test_finishing_keeps_the_read_until_time() -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 import pytest
 
 import kinesis_source.planning.lease_writer as lease_writer
+from kinesis_source.core.positions import SHARD_END
 from kinesis_source.errors import AccessDeniedError, DataLossError, LeaseTableError
 from tests.support.dynamodb import KEYS, REGION, LocalDynamoDB, local_dynamodb
 from tests.support.engine import QueryFailed
@@ -96,6 +97,21 @@ def test_a_wedged_table_is_read_on_from_the_parents_tail_and_then_the_children(
     for child in children:
         assert len(query.numbers(child)) == 2
     assert rows(dynamodb) == before, "nobody edits a row"
+
+
+def test_what_the_children_of_a_wedged_parent_lose_later_is_told(
+    make_query: MakeQuery, dynamodb: LocalDynamoDB
+) -> None:
+    """They were leased and so were there from the start; the parent has been read to its end when
+    the query stops for longer than the retention period."""
+    query = make_query(**reads(dynamodb))
+    wedge(query, dynamodb)
+    query.trigger()
+    query.stop()
+    assert query.offset().shards[query.shard(0)].position == SHARD_END
+    query.clock.advance(30 * HOUR_MS)
+    with pytest.raises(QueryFailed, match=f"data loss in {query.shard(1)}"):
+        query.settle()
 
 
 def test_the_table_is_not_read_when_there_is_a_checkpoint(
