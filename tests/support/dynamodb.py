@@ -53,6 +53,9 @@ def local_dynamodb() -> Iterator[LocalDynamoDB]:
         host, port = server.get_host_and_port()
         local = LocalDynamoDB(f"http://{host}:{port}")
         yield local
+        # All of moto's servers of a process share their tables.
+        for name in local.client.list_tables()["TableNames"]:
+            local.client.delete_table(TableName=name)
         local.client.close()
     finally:
         server.stop()
