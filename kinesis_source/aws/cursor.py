@@ -9,7 +9,8 @@ Both the planner's probes and the tasks read through `ShardCursor`. Its rules:
 * Anything else (another record, a refusal, the tip, empty pages without end) is a doubt. The
   oldest record left decides: at or before the position, nothing was trimmed; past it, the
   position was trimmed, and reading goes on from there. Whether that is loss is decided by the
-  read-until time alone.
+  read-until time alone. Where that record itself comes to the horizon before the iterator AFTER the
+  position has given anything, it is asked for again.
 * A kept iterator whose place has come to the horizon may have been carried over a gap: so it is
   opened again at the place, and where it was walking over empty pages, what it then returns is
   believed if the record of the place is still there, since trimming goes in order. The retention

@@ -91,10 +91,11 @@ def resolve_starts(
     lineage = Lineage(listing)
     default = start.default if isinstance(start, PerShard) else start
     cut = _default_cut(default, lineage, open_at, expired, time)
+    heirs: dict[str, TrackedShard] = {}
     if not tiles(listing[i].hash_keys for i in cut):
-        _check_gaps(lineage, cut, expired)
+        heirs = _heirs(lineage, cut, expired)
     if not isinstance(start, PerShard) or not start.shards:
-        return cut
+        return cut | heirs
 
     unlisted = _unlisted_parents(lineage) - set(expired)
     if unlisted:
@@ -103,13 +104,15 @@ def resolve_starts(
     related = lineage.ancestors(named) | lineage.descendants(named) | set(named)
     unrelated = Lineage({i: s for i, s in listing.items() if i not in related})
     cut = _default_cut(default, unrelated, set(open_at) - related, {*expired, *related}, time)
+    heirs = {i: place for i, place in heirs.items() if i not in related}
     if open_at:
         # What closed before the time of the default is finished, even if the only child it has
         # waits for a named shard.
         later = set(open_at) | lineage.descendants(open_at)
+        later |= heirs.keys() | lineage.descendants(heirs)
         earlier = unrelated.shards.keys() - later - lineage.ancestors({*cut, *named})
         cut |= {i: TrackedShard(SHARD_END) for i in earlier}
-    return {**cut, **named}
+    return {**cut, **heirs, **named}
 
 
 def _default_cut(
@@ -167,18 +170,36 @@ def _tracked(start: ShardStart, time: ServiceTime, may_have_closed: bool = False
             return TrackedShard(position)
 
 
-def _check_gaps(
+def _heirs(
     lineage: Lineage, cut: Mapping[str, TrackedShard], expired: Collection[str]
-) -> None:
-    """Accept a cut with gaps only where it begins with the oldest shards and an ancestor that was
-    there has expired: then every parent that is not listed is known to be gone, and the shards
-    without children are still whole."""
+) -> dict[str, TrackedShard]:
+    """What to start with besides where a cut has gaps.
+
+    Gaps are accepted only where a shard that was there has expired: every parent that is not listed
+    is known to be gone, and the shards without children are still whole. A cut at a time then lacks
+    only what the heirs of such shards fill: made after that time, they are read whole. A cut of the
+    oldest shards lacks what waits for others."""
     reason = "the starting shards do not tile the hash-key space"
-    if not cut or any(not isinstance(s.position, TrimHorizon) for s in cut.values()):
-        raise IncompleteListingError(reason)
     to_ask = _unlisted_parents(lineage) - set(expired)
-    if to_ask or not tiles(s.hash_keys for s in lineage.leaves()):
+    if not lineage.shards or to_ask or not tiles(s.hash_keys for s in lineage.leaves()):
         raise IncompleteListingError(reason, to_ask)
+    if cut and all(isinstance(place.position, TrimHorizon) for place in cut.values()):
+        return {}
+    taken = [lineage.shards[i].hash_keys for i in cut]
+    closed_before = {p for i in cut for p in lineage.shards[i].parent_ids}
+    heirs = [
+        shard
+        for shard in lineage.shards.values()
+        if shard.parent_ids and not any(p in lineage.shards for p in shard.parent_ids)
+        if closed_before.isdisjoint(shard.parent_ids)
+        if not any(
+            shard.hash_keys.start <= keys.end and keys.start <= shard.hash_keys.end
+            for keys in taken
+        )
+    ]
+    if not tiles([*taken, *(shard.hash_keys for shard in heirs)]):
+        raise IncompleteListingError(reason)
+    return {shard.shard_id: TrackedShard(TRIM_HORIZON) for shard in heirs}
 
 
 def _unlisted_parents(lineage: Lineage) -> set[str]:

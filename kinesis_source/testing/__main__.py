@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import threading
+from typing import NoReturn
 
 from kinesis_source.testing.local import LocalKinesis
 
@@ -22,9 +23,8 @@ def main() -> None:
     parser.add_argument("--region", default="us-east-1", help="in the streams' ARNs")
     parser.add_argument("--quotas", action="store_true", help="enforce the service's quotas")
     arguments = parser.parse_args()
-    ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, _end)
     with LocalKinesis(
         quotas=arguments.quotas,
         host=arguments.host,
@@ -43,7 +43,12 @@ def main() -> None:
             file=sys.stderr,
             flush=True,
         )
-        ended.wait()
+        threading.Event().wait()
+
+
+def _end(*_: object) -> NoReturn:
+    # Not by setting the event: the signal may come while the same thread holds its lock.
+    raise SystemExit(0)
 
 
 if __name__ == "__main__":

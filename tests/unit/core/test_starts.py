@@ -146,6 +146,29 @@ def test_at_timestamp_is_the_shards_open_at_that_instant() -> None:
     )
 
 
+def test_at_timestamp_where_a_shard_that_was_open_then_has_expired() -> None:
+    """The retention period was shorter then. Its children were made later: they are read whole."""
+    start = AtTimestamp(HORIZON + 1)
+    known = [LEFT, RIGHT, OTHER]
+    with pytest.raises(IncompleteListingError) as caught:
+        resolve(start, known, open_at=[9])
+    assert numbers(caught.value.to_ask) == {0}
+    heirs = {1: TrackedShard(TRIM_HORIZON), 2: TrackedShard(TRIM_HORIZON)}
+    assert resolve(start, known, open_at=[9], expired=[0]) == places(
+        {**heirs, 9: at_time(HORIZON + 1)}
+    )
+    named = a_map(start, {1: SHARD_END})
+    assert resolve(named, known, open_at=[9], expired=[0]) == places(
+        {**heirs, 1: TrackedShard(SHARD_END), 9: at_time(HORIZON + 1)}
+    )
+    # All of them.
+    known = [LEFT, RIGHT, shard(7, 8, 16, 6)]
+    assert numbers(resolve(start, known, open_at=[], expired=[0, 6])) == {1, 2, 7}
+    # A sibling was open then, so this one was there too: the listing lacked it.
+    with pytest.raises(IncompleteListingError):
+        resolve(start, [LEFT, RIGHT, OTHER], open_at=[1, 9], expired=[0])
+
+
 def test_at_the_instant_of_a_reshard_the_parent_is_taken_and_its_children_wait() -> None:
     # Both ends of a shard's time belong to it: the parent and the children are listed.
     start = AtTimestamp(HORIZON + 1)
