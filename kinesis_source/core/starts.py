@@ -7,7 +7,8 @@ descends through them. If a listing gives no such cut it is not whole, and is as
                  have said that its parents do not exist, for a listing may hide one
 `LATEST`         the shards without listed children, at the service's time
 `AT_TIMESTAMP`   the shards open at that instant less those that descend from another of them;
-                 a time before the retention period is TRIM_HORIZON
+                 a time before the retention period is TRIM_HORIZON. Of a shard that was open then
+                 and has expired, since the period was shorter, the heirs from their beginning
 JSON map         the named shards at their positions. Ancestors of a named shard are finished,
                  descendants wait, and the default applies to the shards unrelated to any
 """
