@@ -61,22 +61,17 @@ Result = TypeVar("Result")
 
 
 def open_lease_table(
-    options: Options,
-    name: str,
-    role: ProcessRole = "driver",
-    *,
-    region: str | None = None,
-    endpoint_url: str | None = None,
-    role_arn: str | None = None,
-    clock: Clock | None = None,
+    options: Options, name: str, role: ProcessRole = "driver", clock: Clock | None = None
 ) -> LeaseTable:
-    """The table `name`, with the credentials of `options`. `region` and `role_arn`: None for the
-    stream's. `endpoint_url`: None for DynamoDB's own; the stream's is Kinesis' alone.
+    """The table `name`, where the options `leaseTable…` say that it is, with the credentials of
+    `options`. Without them: the stream's region and role, and DynamoDB's own address, as the
+    stream's is Kinesis' alone.
 
     Calls nothing yet. Raises `CredentialsError`.
     """
-    if role_arn is not None:
-        options = replace(options, role_arn=role_arn)
+    region, endpoint_url = options.lease_table_region, options.lease_table_endpoint_url
+    if options.lease_table_role_arn is not None:
+        options = replace(options, role_arn=options.lease_table_role_arn)
 
     def connect() -> Any:
         try:

@@ -47,15 +47,7 @@ def leases() -> None:
 
 
 def _open(options: Options, name: str, clock: Clock) -> LeaseTable:
-    return open_lease_table(
-        options,
-        name,
-        "command",
-        region=options.lease_table_region,
-        endpoint_url=options.lease_table_endpoint_url,
-        role_arn=options.lease_table_role_arn,
-        clock=clock,
-    )
+    return open_lease_table(options, name, "command", clock)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections import defaultdict
 from kinesis_source.cli.lease_survey import LIVE_CHECK_S, LeaseSurvey
 from kinesis_source.cli.lease_writing import WritingPlan
 from kinesis_source.cli.printing import Cell, print_facts, print_lines, print_table
-from kinesis_source.cli.shards_view import STATES
+from kinesis_source.cli.shards_view import name_and_state
 from kinesis_source.cli.words import checkpoint
 from kinesis_source.core.lease_audit import NOTICES, FindingKind
 from kinesis_source.core.leases import Lease, Sentinel
@@ -46,21 +46,12 @@ def show_survey(survey: LeaseSurvey, full: bool) -> None:
 
 
 def _row(row: TreeRow, survey: LeaseSurvey, marks: list[str], full: bool) -> list[str]:
-    shard = survey.shards[row.shard_id]
-    name = row.branch + row.shard_id
+    cells = name_and_state(row, survey.shards[row.shard_id])
     if row.repeated:
-        return [name, Cell("above", "aside")]
-    if len(shard.parent_ids) == 2:
-        name += " (merged)"
-    lease = survey.leases.get(shard.shard_id)
+        return cells
+    lease = survey.leases.get(row.shard_id)
     owner = (lease.owner or "") if lease is not None else ""
-    return [
-        name,
-        Cell(shard.state, STATES[shard.state]),
-        _checkpoint(lease, full),
-        owner,
-        Cell(", ".join(marks), "bad"),
-    ]
+    return [*cells, _checkpoint(lease, full), owner, Cell(", ".join(marks), "bad")]
 
 
 def _checkpoint(lease: Lease | None, full: bool) -> str:

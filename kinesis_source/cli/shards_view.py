@@ -33,15 +33,23 @@ def show(listing: StreamListing, full: bool) -> None:
     print_lines(_remarks(listing))
 
 
-def _row(row: TreeRow, listing: StreamListing, full: bool) -> list[str]:
-    shard = listing.shards[row.shard_id]
+def name_and_state(row: TreeRow, shard: ShardSummary) -> list[str]:
+    """The first two cells of a shard's row in a tree."""
     name = row.branch + row.shard_id
     if row.repeated:
         return [name, Cell("above", "aside")]
     if len(shard.parent_ids) == 2:
         name += " (merged)"
+    return [name, Cell(shard.state, STATES[shard.state])]
+
+
+def _row(row: TreeRow, listing: StreamListing, full: bool) -> list[str]:
+    shard = listing.shards[row.shard_id]
+    cells = name_and_state(row, shard)
+    if row.repeated:
+        return cells
     keys = shard.hash_keys
-    cells = [name, Cell(shard.state, STATES[shard.state]), percent(share(keys)) if keys else ""]
+    cells.append(percent(share(keys)) if keys else "")
     if full:
         cells += [str(keys.start), str(keys.end)] if keys else ["", ""]
     if listing.with_records and keys:

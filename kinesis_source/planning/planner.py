@@ -256,15 +256,7 @@ class StreamPlanner:
     # The service
 
     def _lease_table(self, name: str) -> Callable[[], LeaseTable]:
-        return partial(
-            open_lease_table,
-            self._options,
-            name,
-            region=self._options.lease_table_region,
-            endpoint_url=self._options.lease_table_endpoint_url,
-            role_arn=self._options.lease_table_role_arn,
-            clock=self._clock,
-        )
+        return partial(open_lease_table, self._options, name, clock=self._clock)
 
     def _check_stream(self, offset: Offset | InitialOffset | None) -> None:
         """The stream exists, is active and is the one of the offset."""

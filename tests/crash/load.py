@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from types import TracebackType
 
 from kinesis_source.clock import Clock
 from kinesis_source.demo.producer import AcceptedRecord, decode, encode
@@ -40,18 +39,13 @@ class Load:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._stopping.set()
         self._thread.join()
 
     def stop(self) -> None:
         """Returns after the last put; raises what ended the thread before, if anything."""
-        self.__exit__(None, None, None)
+        self.__exit__()
         if self._failure is not None:
             raise self._failure
 

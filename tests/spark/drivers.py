@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 
 import pyspark
 
@@ -68,12 +67,7 @@ class Process:
     def __enter__(self) -> Process:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.kill()
 
     @property

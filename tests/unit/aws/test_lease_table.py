@@ -58,11 +58,20 @@ def table(dynamodb: LocalDynamoDB, name: str) -> Iterator[LeaseTable]:
     table.close()
 
 
-def open_table(url: str, name: str, clock: ManualClock | None = None, **rest: Any) -> LeaseTable:
+def open_table(url: str, name: str, clock: ManualClock | None = None, **rest: str) -> LeaseTable:
+    """`rest`: more options."""
     options = Options.parse(
-        {"streamName": "orders", "region": REGION, "endpointUrl": "http://127.0.0.1:1", **KEYS}
+        {
+            "streamName": "orders",
+            "region": REGION,
+            "endpointUrl": "http://127.0.0.1:1",
+            "startFromLeaseTable": name,
+            "leaseTableEndpointUrl": url,
+            **KEYS,
+            **rest,
+        }
     )
-    return open_lease_table(options, name, endpoint_url=url, clock=clock, **rest)
+    return open_lease_table(options, name, clock=clock)
 
 
 def by_shard(table: LeaseTable) -> dict[str, Lease]:
@@ -364,7 +373,7 @@ class TestConnection:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts.url)
         assumed(sts, "AKIDROLE", SystemClock().now_ms() + 3_600_000)
         server.answer({"Items": []})
-        table = open_table(server.url, "app", region="us-west-2", role_arn=ROLE)
+        table = open_table(server.url, "app", leaseTableRegion="us-west-2", leaseTableRoleArn=ROLE)
         assert table.read() == []
         sts.close()
         authorization = server.requests[0].headers["authorization"]
@@ -383,7 +392,7 @@ class TestConnection:
             headers={"Content-Type": "text/xml"},
         )
         with pytest.raises(AccessDeniedError, match=r"arn:x.*sts:AssumeRole"):
-            open_table(server.url, "app", role_arn=ROLE).read()
+            open_table(server.url, "app", leaseTableRoleArn=ROLE).read()
         sts.close()
 
     def test_one_consistent_scan(self, server: Any) -> None:

@@ -476,12 +476,20 @@ def test_without_a_committed_batch_there_is_nothing_to_write(
 
 def test_a_write_that_is_refused_half_way_says_how_far_it_came(dynamodb: LocalDynamoDB) -> None:
     dynamodb.create_lease_table(TABLE, [kcl_1(SHARD(1), "5", counter=8)])
-    options = Options.parse({"streamName": "orders", "region": REGION, **KEYS})
+    options = Options.parse(
+        {
+            "streamName": "orders",
+            "region": REGION,
+            "writeLeaseTable": TABLE,
+            "leaseTableEndpointUrl": dynamodb.url,
+            **KEYS,
+        }
+    )
     first = Lease(shard_id=SHARD(0), checkpoint=Sentinel.TRIM_HORIZON)
     second = Lease(shard_id=SHARD(1), checkpoint=Sentinel.SHARD_END, counter=8)
     seen = Lease(shard_id=SHARD(1), checkpoint=Sentinel.TRIM_HORIZON, counter=7)
     changes = [(LeaseChange(first, None),), (LeaseChange(second, seen),)]
-    table = open_lease_table(options, TABLE, endpoint_url=dynamodb.url)
+    table = open_lease_table(options, TABLE)
     with pytest.raises(LeaseTableError, match=r"expected counter 7 .* 1 of 2 rows were written"):
         write(table, WritingPlan(TABLE, changes, 0, []))
     table.close()
