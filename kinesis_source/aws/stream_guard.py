@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kinesis_source.aws.client import KinesisClient
-from kinesis_source.core.loss import format_ms
 from kinesis_source.core.shards import StreamIdentity, StreamSummary
+from kinesis_source.core.times import format_ms
 from kinesis_source.errors import (
     ResourceNotFoundError,
     StreamNotFoundError,

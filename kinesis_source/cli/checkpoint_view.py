@@ -6,10 +6,10 @@ from kinesis_source.cli.lag import ShardLag, StreamLag
 from kinesis_source.cli.printing import Cell, print_facts, print_lines, print_table
 from kinesis_source.cli.progress import PlannedEnd, Progress
 from kinesis_source.cli.shards_view import STATES
-from kinesis_source.cli.words import duration, position
+from kinesis_source.cli.words import position
 from kinesis_source.core.lineage import is_finished
-from kinesis_source.core.loss import format_ms
 from kinesis_source.core.offset import TrackedShard
+from kinesis_source.core.times import format_duration, format_ms
 
 
 def show(progress: Progress, lag: StreamLag | None, now_ms: int, full: bool) -> None:
@@ -27,7 +27,7 @@ def show(progress: Progress, lag: StreamLag | None, now_ms: int, full: bool) -> 
         ),
     }
     if lag is not None:
-        facts["Retention"] = duration(lag.retention_ms)
+        facts["Retention"] = format_duration(lag.retention_ms)
         now_ms = lag.now_ms
     print_facts(facts)
     places = progress.places
@@ -60,7 +60,7 @@ def _place(place: TrackedShard | None, now_ms: int, full: bool) -> list[str]:
     if place.read_until_ms is not None:
         until = format_ms(place.read_until_ms)
         if not is_finished(place):
-            until += f" ({duration(max(0, now_ms - place.read_until_ms))} ago)"
+            until += f" ({format_duration(max(0, now_ms - place.read_until_ms))} ago)"
     return [position(place.position, full), until]
 
 
@@ -79,11 +79,13 @@ def _lag(lag: ShardLag | None) -> list[str]:
     if lag.behind_ms is None:
         behind = Cell("" if lag.state == "gone" else "unknown", "notice")
     else:
-        behind = Cell(duration(lag.behind_ms)) if lag.behind_ms else Cell("caught up", "good")
+        behind = (
+            Cell(format_duration(lag.behind_ms)) if lag.behind_ms else Cell("caught up", "good")
+        )
     expires = ""
     if lag.expires_in_ms is not None:
         meaning = "bad" if lag.at_risk else ""
-        expires = Cell(duration(max(0, lag.expires_in_ms)), meaning)
+        expires = Cell(format_duration(max(0, lag.expires_in_ms)), meaning)
     remark = "at risk" if lag.at_risk else ""
     if lag.lost is not None:
         remark = "data loss"

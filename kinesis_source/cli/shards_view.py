@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kinesis_source.cli.printing import Cell, print_facts, print_lines, print_table
 from kinesis_source.cli.shard_listing import ShardSummary, StreamListing
-from kinesis_source.cli.words import duration, percent, sequence_number, share
+from kinesis_source.cli.words import percent, sequence_number, share
 from kinesis_source.core.lineage_tree import TreeRow, tree_rows
-from kinesis_source.core.loss import format_ms
 from kinesis_source.core.probes import SeenRecord
+from kinesis_source.core.times import format_duration, format_ms
 
 #: Meanings of the states, for their colours.
 STATES = {"open": "good", "closed": "aside", "gone": "aside", "unlisted": "notice"}
@@ -21,7 +21,7 @@ def show(listing: StreamListing, full: bool) -> None:
             "Stream": f"{stream.name}  {stream.identity.arn}",
             "Created": format_ms(stream.identity.created_ms),
             "Status": stream.status,
-            "Retention": duration(stream.retention_ms),
+            "Retention": format_duration(stream.retention_ms),
             "Shards": ", ".join(f"{count} {state}" for state, count in counts if count),
         }
     )

@@ -1,31 +1,14 @@
-"""Numbers and times as a person reads them."""
+"""Numbers and places as a person reads them."""
 
 from __future__ import annotations
 
 from kinesis_source.core.hashkeys import WHOLE_KEY_SPACE, HashKeyRange
 from kinesis_source.core.leases import LeaseCheckpoint, RecordCheckpoint
-from kinesis_source.core.loss import format_ms
 from kinesis_source.core.positions import AfterSequenceNumber, AtTimestamp, Position
+from kinesis_source.core.times import format_ms
 
 #: Of a sequence number of 56 digits the last ones tell two records of a shard apart.
 _DIGITS = 12
-
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
-
-
-def duration(ms: int) -> str:
-    """The two largest units that matter: `3 h 12 min`, `850 ms`; rounded down."""
-    if ms < 0:
-        return f"-{duration(-ms)}"
-    for place, (size, name) in enumerate(_UNITS):
-        if ms >= size:
-            text = f"{ms // size} {name}"
-            if place + 1 < len(_UNITS):
-                smaller, smaller_name = _UNITS[place + 1]
-                rest = ms % size // smaller
-                text += f" {rest} {smaller_name}" if rest else ""
-            return text
-    return f"{ms} ms"
 
 
 def share(keys: HashKeyRange) -> float:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from typing import Protocol
 
 from kinesis_source.core.positions import Position
+from kinesis_source.core.times import format_ms
 from kinesis_source.errors import DataLossError
 
-#: 9999-12-31T23:59:59.999Z.
-_LAST_MS = 253_402_300_799_999
+_MINUTE_MS = 60_000
+#: Long enough for a restart at night.
+_SUGGESTED_MS = 60 * _MINUTE_MS
+#: `acceptDataLossUntil` may lie no further ahead: it is for one restart.
+MOST_ACCEPTED_AHEAD_MS = 24 * 60 * _MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,33 +45,49 @@ class Loss:
         )
 
 
-def loss_policy(fail_on_data_loss: bool, logger: logging.Logger) -> Callable[[Loss], None]:
-    """What the option `failOnDataLoss` means: a function that raises `DataLossError` for a loss, or
-    logs it as a warning and returns, so that reading goes on from the oldest record left."""
+class LossOptions(Protocol):
+    """`accept_data_loss_until_ms`: by the service's clock; None for never."""
 
-    def stop(loss: Loss) -> None:
-        raise DataLossError(
-            f"{loss.describe()}. failOnDataLoss=true stopped the query. To go on from the oldest "
-            "record that is left, start it once with failOnDataLoss=false, and set it back to true "
-            "once a batch has committed. A longer retention period gives a stopped query more time"
-        )
+    @property
+    def fail_on_data_loss(self) -> bool: ...
 
-    def go_on(loss: Loss) -> None:
+    @property
+    def accept_data_loss_until_ms(self) -> int | None: ...
+
+
+def loss_policy(
+    options: LossOptions, now_ms: Callable[[], int | None], logger: logging.Logger
+) -> Callable[[Loss], None]:
+    """What the options `failOnDataLoss` and `acceptDataLossUntil` mean: a function that raises
+    `DataLossError` for a loss, or logs it as a warning and returns, so that reading goes on from
+    the oldest record left. `now_ms`: the service's clock, which has answered when a loss is found.
+    """
+    accept_until_ms = options.accept_data_loss_until_ms
+
+    def on_loss(loss: Loss) -> None:
+        found_ms = now_ms()
+        if not options.fail_on_data_loss:
+            accepted = "failOnDataLoss=false"
+        elif accept_until_ms is not None and found_ms is not None and found_ms < accept_until_ms:
+            accepted = f"acceptDataLossUntil={format_ms(accept_until_ms)}"
+        else:
+            raise DataLossError(f"{loss.describe()}. {_way_out(found_ms, accept_until_ms)}")
         logger.warning(
-            "%s. failOnDataLoss=false: going on from the oldest record that is left",
-            loss.describe(),
+            "%s. %s: going on from the oldest record that is left", loss.describe(), accepted
         )
 
-    return stop if fail_on_data_loss else go_on
+    return on_loss
 
 
-def format_ms(timestamp_ms: int | None) -> str:
-    """ISO 8601 in UTC to the millisecond, or `an unknown time`; past the year 9999 the number."""
-    if timestamp_ms is None:
-        return "an unknown time"
-    if not 0 <= timestamp_ms <= _LAST_MS:
-        return f"{timestamp_ms} ms since 1970"
-    moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(
-        microsecond=timestamp_ms % 1000 * 1000
+def _way_out(found_ms: int | None, accept_until_ms: int | None) -> str:
+    stopped_by = "failOnDataLoss=true stopped the query"
+    if accept_until_ms is not None:
+        stopped_by += f", as acceptDataLossUntil={format_ms(accept_until_ms)} has passed"
+    until = "<a time within the next day>"
+    if found_ms is not None:
+        until = format_ms((found_ms // _MINUTE_MS + 1) * _MINUTE_MS + _SUGGESTED_MS)
+    return (
+        f"{stopped_by}. To go on from the oldest record that is left, start it again with "
+        f"acceptDataLossUntil={until}: what is found lost by then is logged, later losses stop "
+        "the query again. A longer retention period gives a stopped query more time"
     )
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -116,7 +116,10 @@ def _parse_shard_start(text: str) -> ShardStart:
         case "SHARD_END", "":
             return SHARD_END
         case "AT_TIMESTAMP", _:
-            return AtTimestamp(_parse_time(argument))
+            try:
+                return AtTimestamp(parse_time_ms(argument))
+            except ValueError as error:
+                raise ValueError(f"after AT_TIMESTAMP {error}") from None
         case "AFTER_SEQUENCE_NUMBER", _:
             if not _is_decimal(argument):
                 raise ValueError(f"after AFTER_SEQUENCE_NUMBER expected digits, found {argument!r}")
@@ -128,8 +131,9 @@ def _parse_shard_start(text: str) -> ShardStart:
             )
 
 
-def _parse_time(text: str) -> int:
-    """Milliseconds since the epoch; what is finer is cut off, so nothing is left out."""
+def parse_time_ms(text: str) -> int:
+    """From ISO 8601 with an offset, or milliseconds, to milliseconds since the epoch; what is finer
+    is cut off, so nothing is left out. Raises ValueError with what was expected."""
     if _is_decimal(text):
         if int(text) < _LEAST_EPOCH_MS:
             raise ValueError(f"expected milliseconds since the epoch; {text} looks like seconds")
@@ -138,8 +142,8 @@ def _parse_time(text: str) -> int:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            "after AT_TIMESTAMP expected a time such as 2026-01-02T03:04:05.678Z or milliseconds "
-            f"since the epoch, found {text!r}"
+            "expected a time such as 2026-01-02T03:04:05.678Z or milliseconds since the epoch, "
+            f"found {text!r}"
         ) from None
     if time.tzinfo is None:
         raise ValueError(f"the time {text!r} needs an offset from UTC, such as Z or +02:00")

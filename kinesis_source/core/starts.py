@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 from kinesis_source.core.hashkeys import tiles
 from kinesis_source.core.lineage import Lineage
-from kinesis_source.core.loss import format_ms
 from kinesis_source.core.offset import TrackedShard
 from kinesis_source.core.positions import (
     SHARD_END,
@@ -33,6 +32,7 @@ from kinesis_source.core.positions import (
 )
 from kinesis_source.core.shards import Shard
 from kinesis_source.core.starting_position import Latest, PerShard, ShardStart, StartingPosition
+from kinesis_source.core.times import format_ms
 from kinesis_source.errors import OptionError
 
 

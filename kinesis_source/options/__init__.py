@@ -41,6 +41,7 @@ class Options:
     lease_table_endpoint_url: str | None
     lease_table_role_arn: str | None
     fail_on_data_loss: bool
+    accept_data_loss_until_ms: int | None
     max_records_per_trigger: int | None
     max_bytes_per_trigger: int | None
     max_bytes_per_shard_per_trigger: int
@@ -65,6 +66,7 @@ class Options:
         values = {spec.field: _value_of(spec, texts.get(spec.name)) for spec in OPTIONS}
         _complete_stream(values)
         _check_lease_tables(texts, values)
+        _check_data_loss(values)
         _check_credentials(texts)
         return Options(**values)
 
@@ -126,6 +128,14 @@ def _check_lease_tables(texts: Mapping[str, str], values: Mapping[str, Any]) -> 
     if tables[0] in texts and isinstance(values["starting_position"], PerShard):
         raise OptionError(
             "startingPosition names single shards, and so does the table of startFromLeaseTable; "
+            "expected one of them"
+        )
+
+
+def _check_data_loss(values: Mapping[str, Any]) -> None:
+    if values["accept_data_loss_until_ms"] is not None and not values["fail_on_data_loss"]:
+        raise OptionError(
+            "failOnDataLoss is false, which accepts all losses, and acceptDataLossUntil is given; "
             "expected one of them"
         )
 

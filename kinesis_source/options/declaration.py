@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kinesis_source.core.starting_position import parse_starting_position
+from kinesis_source.core.starting_position import parse_starting_position, parse_time_ms
 from kinesis_source.options.values import (
     at_least,
     parse_count,
@@ -128,6 +128,15 @@ OPTIONS = (
         "true",
         "`true`: stop the query when records that it had still to read are gone. `false`: log what "
         "is gone and go on from the oldest record left.",
+    ),
+    OptionSpec(
+        "acceptDataLossUntil",
+        "accept_data_loss_until_ms",
+        parse_time_ms,
+        None,
+        "To leave a stop by `failOnDataLoss` for one restart: losses found before this time "
+        "(ISO-8601 with offset, or epoch milliseconds; at most a day ahead) are logged, later ones "
+        "stop the query again. The error suggests one; it may stay in the options.",
     ),
     OptionSpec(
         "maxRecordsPerTrigger",

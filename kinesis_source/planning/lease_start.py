@@ -51,7 +51,7 @@ class LeaseStart:
         self._client = connection.client
         self._guard = guard
         self._open_table = open_table
-        self._on_loss = loss_policy(options.fail_on_data_loss, logger)
+        self._on_loss = loss_policy(options, self._client.service_clock.now_ms, logger)
         self._clock = connection.clock
         self._first_failure: float | None = None
         self._leases: list[Lease] | None = None

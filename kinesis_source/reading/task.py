@@ -39,7 +39,7 @@ def read_ranges(
     `identity`, `retention_ms`: of the stream when the batch was planned. Closes `connection`.
     """
     guard = StreamGuard(connection.client, identity, retention_ms)
-    on_loss = loss_policy(options.fail_on_data_loss, logger)
+    on_loss = loss_policy(options, connection.client.service_clock.now_ms, logger)
     over = threading.Event()
     readers = [
         ShardReader(connection, guard, shard_range, options.max_fetch_rate, on_loss, over.is_set)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -170,12 +171,15 @@ def test_data_loss_stops_the_query_and_is_survived_when_allowed(
         )
         assert f"DataLossError: {loss}" in str(caught.value)
         assert position in str(caught.value)
-        assert "start it once with failOnDataLoss=false" in str(caught.value)
+        suggested = re.search(r"start it again with acceptDataLossUntil=(\S+): ", str(caught.value))
+        assert suggested is not None
 
         driver_log.restart()
-        batches.run_available(load(spark, kinesis, failOnDataLoss=False), tmp_path)
+        frame = load(spark, kinesis, acceptDataLossUntil=suggested[1])
+        batches.run_available(frame, tmp_path)
     assert [row.data for row in batches.rows] == [b"read", b"left"]
     (warning,) = driver_log.lines("data loss")
     assert loss in warning
     assert position in warning
-    assert "failOnDataLoss=false: going on from the oldest record that is left" in warning
+    accepted = f"acceptDataLossUntil={suggested[1]}: going on from the oldest record that is left"
+    assert accepted in warning

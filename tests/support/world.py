@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kinesis_source.core.starting_position import parse_time_ms
 from kinesis_source.errors import DataLossError, OptionError
 from kinesis_source.testing import LocalKinesis
 from kinesis_source.testing.stream import TrimmedAnswer
@@ -104,12 +106,13 @@ class World:
         #: A listing may not show all shards: hidden, lagging or stale on purpose.
         self.listing_disturbed = False
         self._run_started_ms = 0
-        #: The present run has failOnDataLoss=false.
-        self._run_goes_on = False
+        #: The present run goes on after a loss found before this time.
+        self._run_goes_on_until_ms = 0.0
         self._log = AlarmLog()
-        #: Stops by a `DataLossError` in a row, and whether the next run is to go on all the same.
+        #: Stops by a `DataLossError` in a row, and the value of `acceptDataLossUntil` that the last
+        #: one suggested, if the next run is to go on all the same.
         self._stops = 0
-        self._accepting = False
+        self._accepted_until: str | None = None
 
     def __enter__(self) -> World:
         self.url = register(self.kinesis, self.clock, child_shards=self.setup.child_shards)
@@ -181,7 +184,7 @@ class World:
                 "endpointUrl": self.url,
                 "startingPosition": starting_position,
                 **self.options,
-                **({"failOnDataLoss": "false"} if self._accepting else {}),
+                **({"acceptDataLossUntil": self._accepted_until} if self._accepted_until else {}),
             }
         )
 
@@ -198,7 +201,11 @@ class World:
         if self.setup.quotas:
             self.clock.advance(PROCESS_START_MS)
         self._run_started_ms = self.clock.now_ms()
-        self._run_goes_on = self._accepting or self.options.get("failOnDataLoss") == "false"
+        self._run_goes_on_until_ms = 0.0
+        if self.options.get("failOnDataLoss") == "false":
+            self._run_goes_on_until_ms = math.inf
+        elif self._accepted_until is not None:
+            self._run_goes_on_until_ms = parse_time_ms(self._accepted_until)
         self.clock.begin()
         self.engine.start(functools.partial(self.make_source, starting_position), trigger)
 
@@ -236,8 +243,8 @@ class World:
             self.losses.told.append(alarm)
         self._log.heard.clear()
         self.judge.check(self.listing_disturbed)
-        if self._accepting and progress is Progress.BATCH:
-            self._stops, self._accepting = 0, False
+        if self._accepted_until is not None and progress is Progress.BATCH:
+            self._stops, self._accepted_until = 0, None
             self.stop()  # the loss is behind the query: back to the option as it was
         return progress
 
@@ -249,16 +256,17 @@ class World:
         return gone and isinstance(error, OptionError)
 
     def _stopped_at_loss(self, message: str) -> None:
-        """As the message says: start it once with failOnDataLoss=false. Some try again first."""
+        """As the message says: start it with acceptDataLossUntil. Some try again first."""
         alarm = parse_alarm(message)
-        if alarm is None or self._run_goes_on:
+        suggested = re.search(r"acceptDataLossUntil=(\S+): ", message)
+        if alarm is None or suggested is None or self.clock.now_ms() < self._run_goes_on_until_ms:
             raise Verdict("loss", f"the query stopped: {message}")
         self.tally["stops at a loss"] += 1
         assert self.judge is not None
         self.truth.changed()
         self.judge.check_alarm(alarm, self.clock.now_ms())
         self._stops += 1
-        self._accepting = self._stops > self.setup.seed % 2
+        self._accepted_until = suggested[1] if self._stops > self.setup.seed % 2 else None
 
     def stop(self) -> None:
         if self.engine.running:
@@ -314,7 +322,7 @@ class World:
     def _trigger_accepting_loss(self) -> Progress | None:
         progress = self.trigger()
         if self._stops:
-            self._stops, self._accepting = 0, False
+            self._stops, self._accepted_until = 0, None
             self.options["failOnDataLoss"] = "false"
             progress = self.trigger()
         return progress

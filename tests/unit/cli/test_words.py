@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 
 from kinesis_source.cli import printing
-from kinesis_source.cli.words import duration, percent, position, sequence_number
+from kinesis_source.cli.words import percent, position, sequence_number
 from kinesis_source.core.lineage_tree import tree_rows
 from kinesis_source.core.positions import SHARD_END, AfterSequenceNumber, AtTimestamp
+from kinesis_source.core.times import format_duration
 
 NUMBER = 49670424472731169861061894383153765757641772386972860418
 
@@ -29,7 +30,7 @@ NUMBER = 49670424472731169861061894383153765757641772386972860418
     ],
 )
 def test_durations(ms: int, text: str) -> None:
-    assert duration(ms) == text
+    assert format_duration(ms) == text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from collections.abc import Collection
 import pytest
 
 from kinesis_source.core.hashkeys import tiles
-from kinesis_source.core.loss import format_ms
 from kinesis_source.core.offset import TrackedShard
 from kinesis_source.core.positions import (
     SHARD_END,
@@ -24,6 +23,7 @@ from kinesis_source.core.starts import (
     resolve_starts,
     timestamp_to_list,
 )
+from kinesis_source.core.times import format_ms
 from kinesis_source.errors import OptionError
 from tests.unit.core.building import listing, numbers, places, shard, shard_id
 from tests.unit.core.lineage_model import Query, World

@@ -39,6 +39,7 @@ def test_defaults() -> None:
         lease_table_endpoint_url=None,
         lease_table_role_arn=None,
         fail_on_data_loss=True,
+        accept_data_loss_until_ms=None,
         max_records_per_trigger=None,
         max_bytes_per_trigger=None,
         max_bytes_per_shard_per_trigger=128 * 1024**2,
@@ -68,7 +69,8 @@ def test_every_option_can_be_given_in_any_letter_case() -> None:
         "leaseTableRegion": "eu-central-1",
         "leaseTableEndpointUrl": "http://127.0.0.1:8000",
         "leaseTableRoleArn": "arn:aws:iam::123456789012:role/leases",
-        "failOnDataLoss": "False",
+        "failOnDataLoss": "True",
+        "acceptDataLossUntil": "2026-01-02T03:04:05.678Z",
         "maxRecordsPerTrigger": "7",
         "maxBytesPerTrigger": "1g",
         "maxBytesPerShardPerTrigger": "64m",
@@ -94,7 +96,8 @@ def test_every_option_can_be_given_in_any_letter_case() -> None:
         lease_table_region="eu-central-1",
         lease_table_endpoint_url="http://127.0.0.1:8000",
         lease_table_role_arn="arn:aws:iam::123456789012:role/leases",
-        fail_on_data_loss=False,
+        fail_on_data_loss=True,
+        accept_data_loss_until_ms=1_767_323_045_678,
         max_records_per_trigger=7,
         max_bytes_per_trigger=1024**3,
         max_bytes_per_shard_per_trigger=64 * 1024**2,
@@ -204,6 +207,10 @@ def test_name_and_region_come_from_the_arn() -> None:
         ({**KEYS, "profile": "p"}, ["awsAccessKeyId", "profile"]),
         ({"roleExternalId": "id"}, ["roleExternalId", "roleArn"]),
         ({"roleSessionName": "me"}, ["roleSessionName", "roleArn"]),
+        (
+            {"failOnDataLoss": "false", "acceptDataLossUntil": "2026-01-02T00:00:00Z"},
+            ["failOnDataLoss", "acceptDataLossUntil"],
+        ),
     ],
 )
 def test_options_that_contradict_each_other(given: dict[str, str], words: list[str]) -> None:

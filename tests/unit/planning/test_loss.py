@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Literal
 
 import pytest
 
 from kinesis_source.core.positions import SHARD_END, AfterSequenceNumber
-from kinesis_source.errors import DataLossError, StreamNotFoundError, StreamRecreatedError
+from kinesis_source.errors import (
+    DataLossError,
+    OptionError,
+    StreamNotFoundError,
+    StreamRecreatedError,
+)
 from kinesis_source.testing import LocalKinesis, ManualClock
 from tests.support.crashes import Crashed, CrashPoint
 from tests.support.engine import Progress, QueryFailed
@@ -143,7 +149,7 @@ def test_a_trimmed_position_stops_the_query(make_query: MakeQuery, answer: Trimm
         "records that arrived from 2026-01-01T00:00:",
         "to 2026-01-01T01:00:",
         "failOnDataLoss=true stopped the query",
-        "start it once with failOnDataLoss=false",
+        "start it again with acceptDataLossUntil=2026-01-02T",
     ):
         assert words in str(error)
     assert query.numbers() == read, "nothing is delivered over a gap"
@@ -165,6 +171,37 @@ def test_a_trimmed_position_is_survived_if_asked(
     query.put(query.shard(0), 2)
     query.settle()
     assert len(query.numbers()) == 5
+
+
+def test_a_stop_is_left_for_one_restart(make_query: MakeQuery, answer: TrimmedAnswer) -> None:
+    """With the time that the error suggests; a loss after that time stops the query again."""
+    query = query_with(make_query, answer)
+    left = lose_some(query)
+    with pytest.raises(QueryFailed) as failed:
+        query.settle()
+    suggested = re.search(r"acceptDataLossUntil=(\S+): ", str(failed.value.original))
+    assert suggested is not None
+    query.options["acceptDataLossUntil"] = suggested[1]
+    query.settle()
+    assert query.numbers()[1:] == left
+    query.stop()
+    query.put(query.shard(0), 2)
+    query.clock.advance(25 * HOUR_MS)
+    query.put(query.shard(0), 2)
+    with pytest.raises(QueryFailed, match="has passed"):
+        query.settle()
+
+
+def test_a_guard_is_not_left_off_for_long(make_query: MakeQuery) -> None:
+    query = make_query(acceptDataLossUntil="2026-01-02T00:00:01Z")
+    with pytest.raises(QueryFailed) as failed:
+        query.trigger()
+    assert isinstance(failed.value.original, OptionError)
+    assert str(failed.value.original) == (
+        "acceptDataLossUntil is 2026-01-02T00:00:01.000Z, and the service's time is "
+        "2026-01-01T00:00:00.000Z; expected at most a day ahead, since it is for one restart. To "
+        "accept every loss, set failOnDataLoss=false"
+    )
 
 
 def test_loss_while_the_query_runs_behind(make_query: MakeQuery, answer: TrimmedAnswer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kinesis_source.core.loss import format_ms
+from kinesis_source.core.times import format_ms
 from kinesis_source.errors import (
     AccessDeniedError,
     ConfigurationError,

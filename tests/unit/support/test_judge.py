@@ -11,6 +11,7 @@ import pytest
 from kinesis_source.core.loss import Loss, loss_policy
 from kinesis_source.core.positions import TRIM_HORIZON
 from kinesis_source.errors import DataLossError
+from kinesis_source.options import Options
 from kinesis_source.testing import LocalKinesis, ManualClock, PutResult, Record
 from tests.support.checkpoint import Checkpoint, Row, Sink
 from tests.support.judge import Judge, Window
@@ -329,8 +330,9 @@ def test_what_was_never_begun_may_be_trimmed() -> None:
 
 def test_the_alarm_in_an_error_is_understood() -> None:
     loss = Loss(STREAM, "shardId-000000000007", TRIM_HORIZON, "why", 1_767_225_600_123, None)
+    options = Options.parse({"streamName": STREAM})
     with pytest.raises(DataLossError) as stopped:
-        loss_policy(True, logging.getLogger(__name__))(loss)
+        loss_policy(options, lambda: None, logging.getLogger(__name__))(loss)
     alarm = parse_alarm(str(stopped.value))
     assert alarm == Alarm("shardId-000000000007", 1_767_225_600_123, None)
     assert parse_alarm("something else") is None
