@@ -120,11 +120,14 @@ class CallCounters:
         self._lock = threading.Lock()
         self._calls: Counter[str] = Counter()
         self._throttles = 0
+        #: Ever; `take` does not touch it.
+        self.total_throttles = 0
 
     def add(self, operation: str, requests: int, throttled: bool) -> None:
         with self._lock:
             self._calls[operation] += requests
             self._throttles += throttled
+            self.total_throttles += throttled
 
     def take(self) -> CallCounts:
         """The counts so far; they start again from zero."""

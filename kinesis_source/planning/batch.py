@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from kinesis_source.aws.cursor import ShardCursor
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
+from kinesis_source.core.concerns import Wait
 from kinesis_source.core.ends import End, Jump, choose_end, later
 from kinesis_source.core.horizon import Limits, earlier, plan_horizon
 from kinesis_source.core.lineage import (
@@ -53,6 +54,8 @@ class BatchPlan:
     """`shards`: the tracked shards after the batch. `views`: what was seen of the readable ones.
     `ends`: where the batch ends in those of which it reads something or that have ended.
     `pending`: shards that must be read further before a run with targets is over.
+    `waits`: the shards that wait for their parents. `throttled`: how long calls for a shard have
+    been throttled again and again, milliseconds.
     `due`: the monotonic time from which the service's budget allows to look at the readable shards
     again; those that failed wait for longer by themselves."""
 
@@ -60,6 +63,8 @@ class BatchPlan:
     views: list[ShardView]
     ends: dict[str, End]
     pending: Collection[str]
+    waits: Collection[Wait]
+    throttled: Mapping[str, int]
     due: float
 
 
@@ -83,7 +88,7 @@ class BatchPlanner:
         warnings: PacedWarnings,
     ) -> None:
         self.known = KnownShards(connection, guard, options.shard_fetch_interval_ms)
-        self._on_loss = loss_policy(options.fail_on_data_loss, logger)
+        self._on_loss = loss_policy(options, connection.client.service_clock.now_ms, logger)
         self._connection = connection
         self._client = connection.client
         self._clock = connection.clock
@@ -93,6 +98,8 @@ class BatchPlanner:
         #: Arrival time of the first record of shards that wait for their parents, None where there
         #: was none, and when that was looked up.
         self._peeked: dict[str, tuple[int | None, float]] = {}
+        #: Since when shards have waited for their parents.
+        self._waiting_since: dict[str, float] = {}
 
     def plan(
         self, start: Places, limits: Limits, targets: Targets | None, now_ms: int
@@ -117,12 +124,14 @@ class BatchPlanner:
         self._watches = {
             i: w for i, w in self._watches.items() if i in after and not is_finished(after[i])
         }
+        self._warn_of_failures()
         self._expect_listing(after, missing)
         if not after:
             raise IncompleteListingError("no shard of the offset exists any more, nor a known heir")
         pending = targets.pending(self.known, after, views) if targets is not None else ()
         due = max((w.due for w in self._watches.values() if w.failure is None), default=0.0)
-        return BatchPlan(after, views, ends, pending, due)
+        throttled = {i: w.throttled_ms for i, w in self._watches.items()}
+        return BatchPlan(after, views, ends, pending, self._waits(after), throttled, due)
 
     def read_until_ms(self, shard_id: str, place: TrackedShard) -> int | None:
         """The read-until time of `place`, moved on while the shard was idle."""
@@ -200,10 +209,20 @@ class BatchPlanner:
         target = targets.of(shard_id) if targets is not None else None
         closed = self.known.is_closed(shard_id)
         watch.probe(closed)
-        if isinstance(watch.failure, TransientServiceError):
-            self._warnings.warn(shard_id, f"could not be probed, will try again: {watch.failure}")
         # A shard that was open when the targets were frozen is read to its target, no further.
         return watch.view(closed and target is None, target)
+
+    def _warn_of_failures(self) -> None:
+        failed = {
+            i: w.failure
+            for i, w in self._watches.items()
+            if isinstance(w.failure, TransientServiceError)
+        }
+        if failed:
+            self._warnings.warn(
+                "probe",
+                f"{some_of(failed)} could not be probed, will try again: {failed[min(failed)]}",
+            )
 
     def _choose_ends(
         self, views: list[ShardView], limits: Limits, now_ms: int, waiting: _Waiting
@@ -251,10 +270,11 @@ class BatchPlanner:
         waiting = {i: TrackedShard(TRIM_HORIZON) for i in children - self.known.expired}
         waiting |= {i: places[i] for i in blocked}
         parents = lineage.ancestors(waiting) & set(readable)
+        now = self._clock.monotonic()
+        self._waiting_since = {i: self._waiting_since.get(i, now) for i in waiting}
         self._peeked = {i: t for i, t in self._peeked.items() if i in waiting}
         if any(self._watches[i].failure is not None for i in parents):
             return _Waiting(parents, None)
-        now = self._clock.monotonic()
         known = {i for i, (t, at) in self._peeked.items() if t is not None or now - at < _PEEK_S}
         unknown = sorted(waiting.keys() - known)
         found = self._connection.map(lambda i: self._first_arrival_ms(i, waiting[i]), unknown)
@@ -270,6 +290,15 @@ class BatchPlanner:
         except (TransientServiceError, ResourceNotFoundError):
             return None
         return records[0].arrival_ms if records else None
+
+    def _waits(self, after: Places) -> list[Wait]:
+        now, lineage = self._clock.monotonic(), self.known.lineage
+        unfinished = {i for i, place in after.items() if not is_finished(place)}
+        return [
+            Wait(shard_id, tuple(sorted(parents)), int((now - since) * 1000))
+            for shard_id, since in self._waiting_since.items()
+            if (parents := lineage.ancestors([shard_id]) & unfinished)
+        ]
 
     def _enter(self, after: dict[str, TrackedShard], targets: Targets | None) -> None:
         """Let children enter; those that are closed and hold nothing are finished at once, and

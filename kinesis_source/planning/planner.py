@@ -15,10 +15,12 @@ from functools import partial
 from kinesis_source.aws.lease_table import LeaseTable, open_lease_table
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
+from kinesis_source.core.concerns import nearing_horizon, throttled_long, waiting_long
 from kinesis_source.core.horizon import Limits
 from kinesis_source.core.lineage import is_finished
+from kinesis_source.core.loss import MOST_ACCEPTED_AHEAD_MS
 from kinesis_source.core.offset import InitialOffset, Offset, TrackedShard
-from kinesis_source.core.positions import Position
+from kinesis_source.core.positions import TRIM_HORIZON, Position
 from kinesis_source.core.probes import Reached
 from kinesis_source.core.ranges import ShardRange, plan_ranges
 from kinesis_source.core.starts import (
@@ -27,8 +29,10 @@ from kinesis_source.core.starts import (
     resolve_starts,
     timestamp_to_list,
 )
+from kinesis_source.core.times import format_ms
 from kinesis_source.errors import (
     ConfigurationError,
+    OptionError,
     ResourceNotFoundError,
     TransientServiceError,
 )
@@ -36,7 +40,7 @@ from kinesis_source.options import Options
 from kinesis_source.planning.batch import BatchPlan, BatchPlanner, some_of
 from kinesis_source.planning.lease_start import LeaseStart
 from kinesis_source.planning.lease_writer import LeaseWriter
-from kinesis_source.planning.report import BatchReport, Lag
+from kinesis_source.planning.report import BatchReport, StreamState
 from kinesis_source.planning.targets import Targets, freeze_targets
 from kinesis_source.planning.warnings import PacedWarnings
 
@@ -83,8 +87,8 @@ class StreamPlanner:
         self._next_plan = self._began
         #: By the service's clock; 0 before the first plan.
         self._planning_since_ms = 0
-        #: How far behind the shards were at the last plan.
-        self.lag = Lag({})
+        #: As of the last plan; None before the first.
+        self.state: StreamState | None = None
 
     def freeze(self) -> None:
         """Trigger.AvailableNow: fix what there is now as the target of this run. Waits out
@@ -169,9 +173,10 @@ class StreamPlanner:
         else:
             period_s = self._options.min_fetch_period_ms / 1000
             self._next_plan = max(began + period_s, plan.due)
-            self.lag = Lag(self._batches.millis_behind(now_ms))
+            self.state = self._state_after(plan, now_ms)
+            self._warn_of_concerns(plan, self.state)
             if end is not start:
-                self._log(plan, self._clock.monotonic() - began)
+                self._log(plan, self.state, self._clock.monotonic() - began)
             return end, plan
         self._next_plan = self._clock.monotonic() + _RETRY_S
         return start, None
@@ -270,7 +275,18 @@ class StreamPlanner:
         except TransientServiceError:
             if self._checked_at is None:
                 raise
+        if self._checked_at is None:
+            self._check_accepted_loss()
         self._checked_at = now
+
+    def _check_accepted_loss(self) -> None:
+        until_ms, now_ms = self._options.accept_data_loss_until_ms, self._service_now_ms()
+        if until_ms is not None and until_ms - now_ms > MOST_ACCEPTED_AHEAD_MS:
+            raise OptionError(
+                f"acceptDataLossUntil is {format_ms(until_ms)}, and the service's time is "
+                f"{format_ms(now_ms)}; expected at most a day ahead, since it is for one restart. "
+                "To accept every loss, set failOnDataLoss=false"
+            )
 
     def _doubt_stream(self, refusal: ResourceNotFoundError) -> None:
         """The service did not find something: raises if it is the stream itself."""
@@ -295,7 +311,35 @@ class StreamPlanner:
             ) from None
         self._warnings.warn(error.operation or "Kinesis", f"no answer, will try again: {error}")
 
-    def _log(self, plan: BatchPlan, planning_s: float) -> None:
+    # What is seen from outside
+
+    def _state_after(self, plan: BatchPlan, now_ms: int) -> StreamState:
+        return StreamState(
+            stream=self._client.stream.name,
+            behind=self._batches.millis_behind(now_ms),
+            tracked=len(plan.shards),
+            closed=sum(map(self._batches.known.is_closed, plan.shards)),
+            throttles=self._client.counters.total_throttles,
+        )
+
+    def _warn_of_concerns(self, plan: BatchPlan, state: StreamState) -> None:
+        """What somebody should know before it becomes an error."""
+        assert self._guard.retention_ms is not None
+        # A start at TRIM_HORIZON promises what is left, no more.
+        promised = {
+            i: behind_ms
+            for i, behind_ms in state.behind.items()
+            if plan.shards[i].read_until_ms is not None or plan.shards[i].position != TRIM_HORIZON
+        }
+        for subject, concern in (
+            ("retention", nearing_horizon(promised, self._guard.retention_ms)),
+            ("throttles", throttled_long(plan.throttled)),
+            ("parents", waiting_long(plan.waits, state.behind)),
+        ):
+            if concern is not None:
+                self._warnings.warn(subject, concern)
+
+    def _log(self, plan: BatchPlan, state: StreamState, planning_s: float) -> None:
         quiet = {v.shard_id for v in plan.views if v.reached is Reached.TIP and not v.unread}
         first = [v.unread[0].arrival_ms for v in plan.views if v.unread and v.shard_id in plan.ends]
         last = [end.record.arrival_ms for end in plan.ends.values() if end.record is not None]
@@ -310,7 +354,7 @@ class StreamPlanner:
             finished=sum(is_finished(end.place) for end in plan.ends.values()),
             first_ms=min(first, default=None),
             last_ms=max(first + last, default=None),
-            behind_ms=self.lag.maximum,
+            behind_ms=state.most_behind_ms,
             calls=self._client.counters.take(),
             planning_s=planning_s,
         )

@@ -1,4 +1,5 @@
-"""What a batch looks like from outside: one line in the log, and the lag for Spark's progress."""
+"""What is seen from outside: a line in the log for each batch, and the stream's state for Spark's
+progress."""
 
 from __future__ import annotations
 
@@ -6,28 +7,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kinesis_source.aws.client import CallCounts
-from kinesis_source.core.loss import format_ms
+from kinesis_source.core.times import format_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
-    """Milliseconds behind the tip by shard, for the shards that are being read."""
+class StreamState:
+    """As of the last plan. `behind`: milliseconds behind the tip, by shard, of the shards that are
+    being read. `tracked`, `closed`: how many shards the query tracks, and how many of them the
+    service has closed. `throttles`: met by the planner since it started."""
 
-    by_shard: Mapping[str, int]
+    stream: str
+    behind: Mapping[str, int]
+    tracked: int
+    closed: int
+    throttles: int
 
     @property
-    def maximum(self) -> int:
-        return max(self.by_shard.values(), default=0)
+    def most_behind_ms(self) -> int:
+        return max(self.behind.values(), default=0)
 
     def as_json(self) -> dict[str, object]:
-        """For `reportLatestOffset`; Spark shows it as the source's `latestOffset`."""
-        total = sum(self.by_shard.values())
+        """For `reportLatestOffset`; Spark shows it as the source's `latestOffset`. Names that
+        Databricks has are Databricks'."""
         return {
+            "stream": self.stream,
             "millisBehindLatest": {
-                "max": self.maximum,
-                "total": total,
-                "shards": dict(self.by_shard),
-            }
+                "max": self.most_behind_ms,
+                "total": sum(self.behind.values()),
+                "shards": dict(self.behind),
+            },
+            "numTotalShards": self.tracked,
+            "numClosedShards": self.closed,
+            "numAwsRateLimitErrors": self.throttles,
         }
 
 

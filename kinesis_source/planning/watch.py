@@ -39,6 +39,8 @@ _MOST_AT_ONCE = 4
 #: A shard that failed waits for twice as long each time.
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 8.0
 _LONGEST_WALK_DOUBLINGS = 8
+#: After so long without a throttle the shard counts as no longer throttled.
+_CALM_S = 60.0
 #: Records seen longer ago are looked for again: as long as a shard iterator lives.
 _FORGET_S = 300.0
 #: A read-until time is not made more exact than this at the cost of a call.
@@ -83,11 +85,22 @@ class ShardWatch:
         self._empty_from_ms: int | None = None
         self._due = self._seen_at = self._clock.monotonic()
         self._backoff_s = _FIRST_BACKOFF_S
+        #: The first and last of throttles that came within a minute of each other.
+        self._throttles_s: tuple[float, float] | None = None
 
     @property
     def due(self) -> float:
         """The monotonic time from which the budget allows to look at the shard again."""
         return self._due
+
+    @property
+    def throttled_ms(self) -> int:
+        """For how long calls have been throttled, with no minute without a throttle; else 0."""
+        if self._throttles_s is None:
+            return 0
+        first_s, last_s = self._throttles_s
+        now = self._clock.monotonic()
+        return int((now - first_s) * 1000) if now - last_s < _CALM_S else 0
 
     def probe(self, closed: bool) -> None:
         """Look for records past the position, unless some were seen already or it is too early.
@@ -263,8 +276,12 @@ class ShardWatch:
     def _fail(self, error: TransientServiceError | ResourceNotFoundError) -> None:
         self.failure = error
         self._reached = Reached.MORE
+        now = self._clock.monotonic()
+        if isinstance(error, TransientServiceError) and error.throttled:
+            first_s = self._throttles_s[0] if self._throttles_s and self.throttled_ms else now
+            self._throttles_s = (first_s, now)
         self._backoff_s = min(_LONGEST_BACKOFF_S, 2 * self._backoff_s)
-        self._due = max(self._due, self._clock.monotonic() + self._backoff_s)
+        self._due = max(self._due, now + self._backoff_s)
 
     def _spend(self, calls: int) -> None:
         """Take calls that were made at once from the budget."""

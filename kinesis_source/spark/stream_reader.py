@@ -77,7 +77,9 @@ class KinesisStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is begin else serialize_offset(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return self._planner.lag.as_json() if self._planner is not None else None
+        if self._planner is None or self._planner.state is None:
+            return None
+        return self._planner.state.as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         planner = self._stream_planner()

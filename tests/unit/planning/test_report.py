@@ -11,11 +11,21 @@ from tests.support.engine import Progress
 from tests.unit.planning.local_query import STREAM, LocalQuery, MakeQuery
 
 
-def lag(query: LocalQuery) -> dict[str, object]:
+def state(query: LocalQuery) -> dict[str, object]:
     report = query.engine.last_report
     assert isinstance(report, dict)
-    assert set(report) == {"millisBehindLatest"}
-    found = report["millisBehindLatest"]
+    assert set(report) == {
+        "stream",
+        "millisBehindLatest",
+        "numTotalShards",
+        "numClosedShards",
+        "numAwsRateLimitErrors",
+    }
+    return report
+
+
+def lag(query: LocalQuery) -> dict[str, object]:
+    found = state(query)["millisBehindLatest"]
     assert isinstance(found, dict)
     assert set(found) == {"max", "total", "shards"}
     return found
@@ -128,6 +138,38 @@ def test_the_lag_after_a_restart_names_the_shards(make_query: MakeQuery) -> None
     query.stop()
     query.trigger()
     assert lag(query)["shards"] == {query.shard(0): 0, query.shard(1): 0}
+
+
+def test_the_state_counts_shards_and_throttles(make_query: MakeQuery) -> None:
+    query = make_query(2, shardFetchInterval="1s")
+    query.put(query.shard(0))
+    query.settle()
+    told = {name: state(query)[name] for name in ("stream", "numTotalShards", "numClosedShards")}
+    assert told == {"stream": STREAM, "numTotalShards": 2, "numClosedShards": 0}
+    query.fault("throttle", "GetRecords", times=2)
+    query.put(query.shard(0))
+    query.kinesis.split(STREAM, query.shard(0))
+    query.trigger(12)
+    query.put(query.shard(1))
+    query.trigger()
+    # The split parent has left, its children are in its place.
+    assert (state(query)["numTotalShards"], state(query)["numClosedShards"]) == (3, 0)
+    assert state(query)["numAwsRateLimitErrors"] == 2
+    query.kinesis.split(STREAM, query.shard(1))
+    query.fault("throttle", "GetRecords", shard_id=query.shard(1), times=None)
+    query.trigger(3)
+    assert (state(query)["numTotalShards"], state(query)["numClosedShards"]) == (3, 1)
+
+
+def test_nothing_is_reported_before_the_service_has_answered(make_query: MakeQuery) -> None:
+    """A lag of 0 would be a lie."""
+    query = make_query()
+    query.put(query.shard())
+    query.settle()
+    query.stop()
+    query.fault("internal", times=None)
+    query.trigger(3)
+    assert query.engine.last_report is None
 
 
 def test_nothing_is_reported_before_anything_is_known(make_query: MakeQuery) -> None:
