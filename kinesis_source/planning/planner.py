@@ -15,13 +15,11 @@ from functools import partial
 from kinesis_source.aws.lease_table import LeaseTable, open_lease_table
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
-from kinesis_source.core.concerns import nearing_horizon, throttled_long, waiting_long
 from kinesis_source.core.horizon import Limits
 from kinesis_source.core.lineage import is_finished
 from kinesis_source.core.loss import MOST_ACCEPTED_AHEAD_MS
 from kinesis_source.core.offset import InitialOffset, Offset, TrackedShard
-from kinesis_source.core.positions import TRIM_HORIZON, Position
-from kinesis_source.core.probes import Reached
+from kinesis_source.core.positions import Position
 from kinesis_source.core.ranges import ShardRange, plan_ranges
 from kinesis_source.core.starts import (
     IncompleteListingError,
@@ -40,7 +38,7 @@ from kinesis_source.options import Options
 from kinesis_source.planning.batch import BatchPlan, BatchPlanner, some_of
 from kinesis_source.planning.lease_start import LeaseStart
 from kinesis_source.planning.lease_writer import LeaseWriter
-from kinesis_source.planning.report import BatchReport, StreamState
+from kinesis_source.planning.report import StreamState, batch_line, concerns
 from kinesis_source.planning.targets import Targets, freeze_targets
 from kinesis_source.planning.warnings import PacedWarnings
 
@@ -173,10 +171,10 @@ class StreamPlanner:
         else:
             period_s = self._options.min_fetch_period_ms / 1000
             self._next_plan = max(began + period_s, plan.due)
-            self.state = self._state_after(plan, now_ms)
-            self._warn_of_concerns(plan, self.state)
+            self.state = state = self._tell(plan, now_ms)
             if end is not start:
-                self._log(plan, self.state, self._clock.monotonic() - began)
+                calls = self._client.counters.take()
+                logger.info(batch_line(plan, state, calls, self._clock.monotonic() - began))
             return end, plan
         self._next_plan = self._clock.monotonic() + _RETRY_S
         return start, None
@@ -313,52 +311,19 @@ class StreamPlanner:
 
     # What is seen from outside
 
-    def _state_after(self, plan: BatchPlan, now_ms: int) -> StreamState:
-        return StreamState(
+    def _tell(self, plan: BatchPlan, now_ms: int) -> StreamState:
+        """The state for Spark's progress; warns of what may become an error."""
+        assert self._guard.retention_ms is not None
+        state = StreamState(
             stream=self._client.stream.name,
             behind=self._batches.millis_behind(now_ms),
             tracked=len(plan.shards),
             closed=sum(map(self._batches.known.is_closed, plan.shards)),
             throttles=self._client.counters.total_throttles,
         )
-
-    def _warn_of_concerns(self, plan: BatchPlan, state: StreamState) -> None:
-        """What somebody should know before it becomes an error."""
-        assert self._guard.retention_ms is not None
-        # A start at TRIM_HORIZON promises what is left, no more.
-        promised = {
-            i: behind_ms
-            for i, behind_ms in state.behind.items()
-            if plan.shards[i].read_until_ms is not None or plan.shards[i].position != TRIM_HORIZON
-        }
-        for subject, concern in (
-            ("retention", nearing_horizon(promised, self._guard.retention_ms)),
-            ("throttles", throttled_long(plan.throttled)),
-            ("parents", waiting_long(plan.waits, state.behind)),
-        ):
-            if concern is not None:
-                self._warnings.warn(subject, concern)
-
-    def _log(self, plan: BatchPlan, state: StreamState, planning_s: float) -> None:
-        quiet = {v.shard_id for v in plan.views if v.reached is Reached.TIP and not v.unread}
-        first = [v.unread[0].arrival_ms for v in plan.views if v.unread and v.shard_id in plan.ends]
-        last = [end.record.arrival_ms for end in plan.ends.values() if end.record is not None]
-        report = BatchReport(
-            stream=self._client.stream.name,
-            read=len(plan.ends),
-            waiting=sum(
-                not is_finished(place)
-                for shard_id, place in plan.shards.items()
-                if shard_id not in plan.ends and shard_id not in quiet
-            ),
-            finished=sum(is_finished(end.place) for end in plan.ends.values()),
-            first_ms=min(first, default=None),
-            last_ms=max(first + last, default=None),
-            behind_ms=state.most_behind_ms,
-            calls=self._client.counters.take(),
-            planning_s=planning_s,
-        )
-        logger.info(report.line())
+        for subject, concern in concerns(plan, state, self._guard.retention_ms):
+            self._warnings.warn(subject, concern)
+        return state
 
 
 def _positions(shards: Mapping[str, TrackedShard]) -> dict[str, Position]:
