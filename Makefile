@@ -87,8 +87,9 @@ $(PARITY)/.ready: tests/parity/emulators.py
 mutations: $(READY) ## Plant each known mistake in a copy, and see that a test catches it
 	@$(PY) -m tests.mutations
 
-docs: $(READY) ## Write the table of options and docs/parity.md
+docs: $(READY) ## Write the tables of options, docs/errors.md and docs/parity.md
 	@$(PY) docs/write_options_table.py
+	@$(PY) -m tests.unit.options.wrong_inputs
 	@$(PY) -m tests.parity --write-docs
 
 clean: ## Remove the environment and all that was made

@@ -1,19 +1,26 @@
-"""Writes the table of options into README.md from the options' declaration (`make docs`)."""
+"""Writes the tables of options into README.md and docs/migrating.md from the declarations of our
+options and of other connectors' (`make docs`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from kinesis_source.options import options_table
+from kinesis_source.options.peers import peers_tables
 
-START, END = "<!-- options:start -->", "<!-- options:end -->"
+ROOT = Path(__file__).parent.parent
 
 
 def main() -> None:
-    readme = Path(__file__).parent.parent / "README.md"
-    before, _, rest = readme.read_text().partition(START)
-    _, _, after = rest.partition(END)
-    readme.write_text(f"{before}{START}\n{options_table().strip()}\n{END}{after}")
+    _write_between(ROOT / "README.md", "options", options_table())
+    _write_between(ROOT / "docs" / "migrating.md", "peers", peers_tables())
+
+
+def _write_between(page: Path, name: str, table: str) -> None:
+    start, end = f"<!-- {name}:start -->", f"<!-- {name}:end -->"
+    before, _, rest = page.read_text().partition(start)
+    _, _, after = rest.partition(end)
+    page.write_text(f"{before}{start}\n{table.strip()}\n{end}{after}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ executors. The options themselves are declared in `declaration`.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,19 +14,19 @@ from typing import Any
 from kinesis_source.core.starting_position import PerShard, StartingPosition
 from kinesis_source.errors import OptionError
 from kinesis_source.options.declaration import OPTIONS, OptionSpec, options_table
-from kinesis_source.options.values import STREAM_ARN, Secret, parse_secret
+from kinesis_source.options.naming import Given, resolve_names
+from kinesis_source.options.values import STREAM_ARN, Secret, parse_secret, region_of_endpoint
 
 __all__ = ["OPTIONS", "OptionSpec", "Options", "Secret", "options_table"]
-
-_BY_LOWER_NAME = {spec.name.lower(): spec for spec in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """All options, checked alone and against each other; made by `parse`.
 
-    `stream_name` is always set, `stream_arn` only if the user gave it. `region` is the option's or
-    the ARN's; None if neither says. Times in milliseconds, sizes in bytes, rates in bytes a second.
+    `stream_name` is always set, `stream_arn` only if the user gave it. `region` is the option's,
+    the ARN's or that of an AWS endpoint; None if none says. Times in
+    milliseconds, sizes in bytes, rates in bytes a second.
     """
 
     stream_name: str
@@ -52,6 +51,7 @@ class Options:
     role_arn: str | None
     role_external_id: str | None
     role_session_name: str
+    sts_endpoint_url: str | None
     profile: str | None
     aws_access_key_id: Secret | None
     aws_secret_key: Secret | None
@@ -59,76 +59,69 @@ class Options:
 
     @staticmethod
     def parse(given: Mapping[str, str]) -> Options:
-        """From Spark's map of options; names in any letter case. Raises `OptionError`."""
-        texts = {_spec_of(name).name: text for name, text in given.items()}
-        if "startFromLeaseTable" in texts:
-            texts = {"startingPosition": "TRIM_HORIZON", **texts}
-        values = {spec.field: _value_of(spec, texts.get(spec.name)) for spec in OPTIONS}
-        _complete_stream(values)
-        _check_lease_tables(texts, values)
+        """From Spark's map of options: our names or other connectors' (see `peers`), in any letter
+        case. Raises `OptionError`."""
+        options = resolve_names(given)
+        if "startFromLeaseTable" in options and "startingPosition" not in options:
+            options["startingPosition"] = Given("startingPosition", "TRIM_HORIZON")
+        values = {spec.field: _value_of(spec, options.get(spec.name)) for spec in OPTIONS}
+        _complete_stream(values, options)
+        _check_lease_tables(options, values)
         _check_data_loss(values)
-        _check_credentials(texts)
+        _check_credentials(options)
         return Options(**values)
 
 
-def _spec_of(name: str) -> OptionSpec:
-    spec = _BY_LOWER_NAME.get(name.lower())
-    if spec is not None:
-        return spec
-    if name.lower() == "path":
-        raise OptionError("kinesis takes no path: call load() without one and set streamName")
-    near = difflib.get_close_matches(name.lower(), _BY_LOWER_NAME, n=1)
-    if near:
-        raise OptionError(
-            f"unknown option {name!r}; did you mean {_BY_LOWER_NAME[near[0]].name!r}?"
-        )
-    known = ", ".join(spec.name for spec in OPTIONS)
-    raise OptionError(f"unknown option {name!r}; expected one of {known}")
-
-
-def _value_of(spec: OptionSpec, text: str | None) -> Any:
-    if text is None:
-        text = spec.default
-    if text is None:
-        return None
+def _value_of(spec: OptionSpec, given: Given | None) -> Any:
+    if given is None:
+        return None if spec.default is None else spec.parse(spec.default)
     try:
-        return spec.parse(text)
+        return spec.parse(given.text)
     except ValueError as error:
         # A URL may hold a password before the @.
-        shown = "***" if spec.parse is parse_secret else re.sub("//.*@", "//***@", text)
-        raise OptionError(f"option {spec.name}: found {shown!r}; {error}") from None
+        shown = "***" if spec.parse is parse_secret else re.sub("//.*@", "//***@", given.found)
+        raise OptionError(f"option {given.said}: found {shown!r}; {error}") from None
 
 
-def _complete_stream(values: dict[str, Any]) -> None:
-    """Take name and region from the ARN, or check that they agree with it."""
-    arn = values["stream_arn"]
-    if arn is None:
-        if values["stream_name"] is None:
-            raise OptionError("no stream is given; expected the option streamName or streamARN")
-        return
-    parts = STREAM_ARN.fullmatch(arn)
-    assert parts is not None  # parsed before
-    for field, name, part in (
-        ("stream_name", "streamName", parts["name"]),
-        ("region", "region", parts["region"]),
-    ):
-        if values[field] not in (None, part):
-            raise OptionError(
-                f"{name} is {values[field]!r}, but streamARN says {part!r}; "
-                f"expected them to agree. Leave {name} out, the ARN is enough"
-            )
-        values[field] = part
+def _complete_stream(values: dict[str, Any], options: Mapping[str, Given]) -> None:
+    """Take name and region from the ARN, else the region from an AWS endpoint; or check that they
+    agree with it."""
+    arn, endpoint_url = values["stream_arn"], values["endpoint_url"]
+    if arn is None and values["stream_name"] is None:
+        raise OptionError("no stream is given; expected the option streamName or streamARN")
+    if arn is not None:
+        parts = STREAM_ARN.fullmatch(arn)
+        assert parts is not None  # parsed before
+        said = options["streamARN"].said
+        for field, name, part in (
+            ("stream_name", "streamName", parts["name"]),
+            ("region", "region", parts["region"]),
+        ):
+            if values[field] not in (None, part):
+                raise OptionError(
+                    f"{options[name].said} is {values[field]!r}, but {said} says {part!r}; "
+                    f"expected them to agree. Leave {options[name].said} out, the ARN is enough"
+                )
+            values[field] = part
+    region = None if endpoint_url is None else region_of_endpoint(endpoint_url)
+    if region is not None and values["region"] not in (None, region):
+        said = options["endpointUrl"].said
+        raise OptionError(
+            f"the region is {values['region']!r}, but {said} is an address of {region!r}; "
+            f"expected them to agree. Leave {said} out, or give that of the stream's region"
+        )
+    values["region"] = values["region"] or region
 
 
-def _check_lease_tables(texts: Mapping[str, str], values: Mapping[str, Any]) -> None:
+def _check_lease_tables(options: Mapping[str, Given], values: Mapping[str, Any]) -> None:
     tables = ("startFromLeaseTable", "writeLeaseTable")
     for name in ("leaseTableRegion", "leaseTableEndpointUrl", "leaseTableRoleArn"):
-        if name in texts and not any(table in texts for table in tables):
+        if name in options and not any(table in options for table in tables):
             raise OptionError(f"{name} is given without a table; expected {' or '.join(tables)}")
-    if tables[0] in texts and isinstance(values["starting_position"], PerShard):
+    if tables[0] in options and isinstance(values["starting_position"], PerShard):
         raise OptionError(
-            "startingPosition names single shards, and so does the table of startFromLeaseTable; "
-            "expected one of them"
+            f"{options['startingPosition'].said} names single shards, and so does the table of "
+            "startFromLeaseTable; expected one of them"
         )
 
 
@@ -140,7 +133,7 @@ def _check_data_loss(values: Mapping[str, Any]) -> None:
         )
 
 
-def _check_credentials(texts: Mapping[str, str]) -> None:
+def _check_credentials(options: Mapping[str, Given]) -> None:
     for name, needed in (
         ("awsAccessKeyId", "awsSecretKey"),
         ("awsSecretKey", "awsAccessKeyId"),
@@ -148,7 +141,11 @@ def _check_credentials(texts: Mapping[str, str]) -> None:
         ("roleExternalId", "roleArn"),
         ("roleSessionName", "roleArn"),
     ):
-        if name in texts and needed not in texts:
-            raise OptionError(f"{name} is given without {needed}; expected {needed} too")
-    if "awsAccessKeyId" in texts and "profile" in texts:
-        raise OptionError("awsAccessKeyId and profile are both given; expected one of them")
+        if name in options and needed not in options:
+            raise OptionError(
+                f"{options[name].said} is given without {needed}; expected {needed} too"
+            )
+    if "awsAccessKeyId" in options and "profile" in options:
+        raise OptionError(
+            f"{options['awsAccessKeyId'].said} and profile are both given; expected one of them"
+        )

@@ -15,6 +15,7 @@ from kinesis_source.options.values import (
     parse_count,
     parse_duration_ms,
     parse_endpoint_url,
+    parse_fetch_rate,
     parse_flag,
     parse_lease_table,
     parse_secret,
@@ -61,7 +62,8 @@ OPTIONS = (
         "region",
         text_like(r"[a-z0-9-]+", "the name of a region, such as eu-west-1"),
         None,
-        "The stream's region. Without it: the ARN's, else the driver's own (environment, profile).",
+        "The stream's region. Without it: the ARN's or that of an AWS `endpointUrl`, else the "
+        "driver's own (environment, profile).",
     ),
     OptionSpec(
         "endpointUrl",
@@ -189,7 +191,7 @@ OPTIONS = (
     OptionSpec(
         "maxFetchRate",
         "max_fetch_rate",
-        at_least(64 << 10, " bytes", parse_size),
+        parse_fetch_rate,
         "2m",
         "How many bytes a second tasks read from one shard at most, at least `64k`. The default is "
         "all that the service gives to all readers of a shard together; less leaves room for the "
@@ -216,6 +218,13 @@ OPTIONS = (
         text_like(r"[\w+=,.@-]{2,64}", "2 to 64 of the characters a-z A-Z 0-9 +=,.@-_"),
         "pyspark-kinesis",
         "The name of the role's session in CloudTrail.",
+    ),
+    OptionSpec(
+        "stsEndpointUrl",
+        "sts_endpoint_url",
+        parse_endpoint_url,
+        None,
+        "Another address for STS.",
     ),
     OptionSpec(
         "profile",

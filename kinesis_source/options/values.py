@@ -29,22 +29,25 @@ class Secret:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds: a whole number and a unit, `ms s m min h d`."""
-    match = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d)", text.strip().lower(), re.ASCII)
-    if match is None:
+    """Milliseconds: a whole number and a unit, such as `200ms`, `10 s`, `5 minutes`."""
+    match = re.fullmatch(r"(\d+)\s*([a-z]+)", text.strip().lower(), re.ASCII)
+    factor = None if match is None else _MILLISECONDS.get(match[2])
+    if match is None or factor is None:
         # Spark takes a bare number as seconds in some places and milliseconds in others.
         raise ValueError("expected a whole number with a unit, such as 200ms, 5s, 10m or 1h")
-    number, unit = match.groups()
-    return int(number) * _MILLISECONDS[unit]
+    return int(match[1]) * factor
 
 
 _MILLISECONDS = {
-    "ms": 1,
-    "s": 1000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
+    unit: milliseconds
+    for units, milliseconds in (
+        ("ms millisecond milliseconds", 1),
+        ("s sec second seconds", 1000),
+        ("m min minute minutes", 60_000),
+        ("h hour hours", 3_600_000),
+        ("d day days", 86_400_000),
+    )
+    for unit in units.split()
 }
 
 
@@ -71,6 +74,18 @@ def at_least(least: int, unit: str, parse: Callable[[str], int]) -> Callable[[st
         return value
 
     return parse_bounded
+
+
+def parse_fetch_rate(text: str) -> int:
+    """Bytes a second, at least 64 KiB."""
+    expected = "expected bytes a second such as 512k or 2m, at least 64k"
+    # Databricks' option of this name is a number of MB/s, at most 2.
+    if re.fullmatch(r"[0-2](\.\d*)?", text.strip(), re.ASCII) and float(text) > 0:
+        expected += f"; Databricks' {text.strip()} MB/s are {round(float(text) * 1024)}k here"
+    try:
+        return at_least(64 << 10, " bytes", parse_size)(text)
+    except ValueError:
+        raise ValueError(expected) from None
 
 
 def parse_count(text: str) -> int:
@@ -104,6 +119,8 @@ def text_like(pattern: str, expected: str) -> Callable[[str], str]:
 def parse_stream_name(text: str) -> str:
     if "," in text:
         raise ValueError("expected one stream: for several use one load() each and union them")
+    if text.startswith("arn:"):
+        raise ValueError("expected a name; give an ARN as streamARN")
     return text_like(r"[a-zA-Z0-9_.-]{1,128}", "1 to 128 of the characters a-z A-Z 0-9 _ . -")(text)
 
 
@@ -121,6 +138,8 @@ STREAM_ARN = re.compile(
 def parse_stream_arn(text: str) -> str:
     if "," in text:
         raise ValueError("expected one stream: for several use one load() each and union them")
+    if STREAM_ARN.match(text) and "/consumer/" in text:
+        raise ValueError("expected the ARN of the stream alone, which ends before /consumer/")
     if not STREAM_ARN.fullmatch(text):
         raise ValueError("expected arn:aws:kinesis:<region>:<12-digit account>:stream/<name>")
     return text
@@ -138,8 +157,23 @@ def parse_endpoint_url(text: str) -> str:
     return text
 
 
+_AWS_ENDPOINT = re.compile(
+    r"(?:.*[.-])?kinesis(?:-fips)?\.(?P<region>[a-z0-9-]+)\."
+    r"(?:(?:vpce\.)?amazonaws\.com(?:\.cn)?|api\.(?:aws|amazonwebservices\.com\.cn))",
+    re.ASCII,
+)
+
+
+def region_of_endpoint(url: str) -> str | None:
+    """The region that is part of the names of AWS's own hosts; None for any other host."""
+    match = _AWS_ENDPOINT.fullmatch(urlsplit(url).hostname or "")
+    return None if match is None else match["region"]
+
+
 def parse_secret(text: str) -> Secret:
     # A line end would only be noticed when the header is sent, in an error that quotes it.
     if not re.fullmatch(r"[!-~]+", text):
-        raise ValueError("expected printable characters without spaces or line ends")
+        raise ValueError(
+            "expected printable characters without spaces or line ends: strip what surrounds it"
+        )
     return Secret(text)

@@ -50,6 +50,7 @@ def test_defaults() -> None:
         role_arn=None,
         role_external_id=None,
         role_session_name="pyspark-kinesis",
+        sts_endpoint_url=None,
         profile=None,
         aws_access_key_id=None,
         aws_secret_key=None,
@@ -81,6 +82,7 @@ def test_every_option_can_be_given_in_any_letter_case() -> None:
         "roleArn": "arn:aws:iam::123456789012:role/path/reader",
         "roleExternalId": "ext:1",
         "roleSessionName": "job@7",
+        "stsEndpointUrl": "https://sts.eu-west-1.amazonaws.com",
         **KEYS,
         "awsSessionToken": "tOkEn",
     }
@@ -108,6 +110,7 @@ def test_every_option_can_be_given_in_any_letter_case() -> None:
         role_arn="arn:aws:iam::123456789012:role/path/reader",
         role_external_id="ext:1",
         role_session_name="job@7",
+        sts_endpoint_url="https://sts.eu-west-1.amazonaws.com",
         profile=None,
         aws_access_key_id=Secret("AKIDEXAMPLE"),
         aws_secret_key=Secret("sEcReT/+="),
@@ -130,6 +133,8 @@ def test_the_declaration_and_the_fields_are_the_same_set() -> None:
         ("streamName", "a,b", "one stream"),
         ("streamARN", f"{ARN},{ARN}", "one stream"),
         ("streamARN", "arn:aws:kinesis:eu-west-1:1234:stream/orders", "arn:aws:kinesis:"),
+        ("streamARN", f"{ARN}/consumer/mine:17", "the stream alone"),
+        ("streamName", ARN, "as streamARN"),
         ("streamARN", "arn:aws:sqs:eu-west-1:123456789012:orders", "arn:aws:kinesis:"),
         ("region", "EU", "region"),
         ("endpointUrl", "localhost:4567", "http(s)://"),
@@ -148,6 +153,10 @@ def test_the_declaration_and_the_fields_are_the_same_set() -> None:
         ("minFetchPeriod", "5", "unit"),
         ("shardFetchInterval", "10 weeks", "unit"),
         ("maxFetchRate", "fast", "512k"),
+        ("maxFetchRate", "63k", "at least 64k"),
+        ("maxFetchRate", "1.0", "Databricks' 1.0 MB/s are 1024k here"),
+        ("maxFetchRate", "2", "Databricks' 2 MB/s are 2048k here"),
+        ("maxFetchRate", "0.5", "Databricks' 0.5 MB/s are 512k here"),
         ("roleArn", "reader", "arn:aws:iam:"),
         ("roleExternalId", "a b", "characters"),
         ("roleSessionName", "x", "2 to 64"),
@@ -164,9 +173,9 @@ def test_a_wrong_value_names_option_found_and_allowed(name: str, text: str, expe
     ("name", "nearest"),
     [
         ("streamNames", "streamName"),
-        ("kinesis.streamName", "streamName"),
+        ("kinesis.streamNames", "streamName"),
+        ("kinesis.roleArn", "roleArn"),
         ("startingPositions", "startingPosition"),
-        ("initialPosition", "startingPosition"),
         ("maxBytesPerTriger", "maxBytesPerTrigger"),
         ("AWSSECRETKYE", "awsSecretKey"),
     ],
@@ -197,10 +206,39 @@ def test_name_and_region_come_from_the_arn() -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "region"),
+    [
+        ("kinesis.eu-west-1.amazonaws.com", "eu-west-1"),
+        ("kinesis-fips.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
+        ("kinesis.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("kinesis.eu-west-1.api.aws", "eu-west-1"),
+        ("123456789012.data-kinesis.eu-west-1.amazonaws.com", "eu-west-1"),
+        ("vpce-0a1b-2c3d.kinesis.eu-west-1.vpce.amazonaws.com:443", "eu-west-1"),
+        ("kinesis.eu-west-1.amazonaws.com.example.org", None),
+        ("firehose.eu-west-1.amazonaws.com", None),
+        ("127.0.0.1:4567", None),
+    ],
+)
+def test_the_region_comes_from_an_aws_endpoint(host: str, region: str | None) -> None:
+    assert parse(endpointUrl=f"https://{host}").region == region
+    assert parse(endpointUrl=f"https://{host}", region=region or "eu-west-2").region == (
+        region or "eu-west-2"
+    )
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"streamName": "other", "streamARN": ARN}, ["streamName", "'other'", "'orders'"]),
         ({"region": "us-east-1", "streamARN": ARN}, ["region", "'us-east-1'", "'eu-west-1'"]),
+        (
+            {"region": "eu-west-1", "endpointUrl": "https://kinesis.us-east-1.amazonaws.com"},
+            ["'eu-west-1'", "endpointUrl", "'us-east-1'"],
+        ),
+        (
+            {"streamARN": ARN, "endpointUrl": "https://kinesis.us-east-1.amazonaws.com"},
+            ["'eu-west-1'", "endpointUrl", "'us-east-1'"],
+        ),
         ({"awsAccessKeyId": "A"}, ["awsAccessKeyId", "awsSecretKey"]),
         ({"awsSecretKey": "s"}, ["awsSecretKey", "awsAccessKeyId"]),
         ({"awsSessionToken": "t"}, ["awsSessionToken", "awsAccessKeyId"]),
@@ -251,6 +289,10 @@ def test_a_password_in_the_endpoint_is_not_quoted() -> None:
         ("10m", 600_000),
         ("10 min", 600_000),
         ("1H", 3_600_000),
+        ("10 seconds", 10_000),
+        ("1 Minute", 60_000),
+        ("500 milliseconds", 500),
+        ("2 hours", 7_200_000),
         ("2d", 172_800_000),
     ],
 )
