@@ -18,6 +18,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from kinesis_source.aws.decode import Record, to_ms, to_records
+from kinesis_source.aws.patience import CredentialsPatience
 from kinesis_source.aws.service_clock import ServiceClock
 from kinesis_source.aws.service_errors import CALL_FAILURES, Call, incomplete_answer, translate
 from kinesis_source.clock import Clock
@@ -28,6 +29,8 @@ from kinesis_source.errors import CredentialsError, TransientServiceError
 #: How often a listing is begun again when its paging token expires (300 s) before it is done.
 _LISTING_ATTEMPTS = 3
 _MS_PER_HOUR = 3_600_000
+#: Credentials that are refused are looked for anew so often at most.
+_RENEWAL_PERIOD_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,32 +151,42 @@ class KinesisClient:
 
     def __init__(
         self,
-        boto_client: Any,
+        boto_client: Any | None,
         stream: StreamRef,
         clock: Clock,
         role: str | None = None,
         renew: Callable[[], Any] | None = None,
+        patience: CredentialsPatience | None = None,
     ) -> None:
-        """`boto_client`: a Kinesis client of boto3, or `LocalKinesis.in_process_client()`.
-        `role`: `driver` or `executor`, for messages. `renew`: makes a client that reads its
-        credentials anew, for keys in files that somebody rotates."""
+        """`boto_client`: a Kinesis client of boto3, or `LocalKinesis.in_process_client()`; None has
+        the first call make it by `renew`. `role`: `driver` or `executor`, for messages. `renew`:
+        makes a client that reads its credentials anew, for keys in files that somebody rotates.
+        `patience`: with credentials that do not work; None has none."""
         self.stream = stream
         self.service_clock = ServiceClock(clock)
         self.counters = CallCounters()
         self._boto_client = boto_client
         self._renew = renew
         self._renewal = threading.Lock()
+        self._next_renewal = clock.monotonic()
+        self._refusal: CredentialsError | None = None
+        self._patience = patience
+        self._clock = clock
         self._role = role
+        #: For messages; known with the first DescribeStreamSummary, if not before.
+        self.stream_arn = stream.arn
 
     def close(self) -> None:
         """Close the SDK's client and its connections; idempotent."""
-        self._boto_client.close()
+        if self._boto_client is not None:
+            self._boto_client.close()
 
     def describe_stream_summary(self) -> StreamSummary:
         call = self._named("DescribeStreamSummary")
         params = self.stream.request_params
         answer = self._answer(call, "describe_stream_summary", params)
         summary = _member(call, answer, "StreamDescriptionSummary")
+        self.stream_arn = _member(call, summary, "StreamARN")
         return StreamSummary(
             identity=StreamIdentity(
                 arn=_member(call, summary, "StreamARN"),
@@ -240,20 +253,63 @@ class KinesisClient:
         )
 
     def _named(self, operation: str, shard_id: str | None = None) -> Call:
-        return Call(operation, self.stream.name, shard_id, self._role)
+        return Call(operation, self.stream.name, shard_id, self._role, self._resource)
+
+    @property
+    def _resource(self) -> str:
+        """The stream's ARN, as far as it is known."""
+        meta = getattr(self._boto_client, "meta", None)
+        if self.stream_arn is not None or meta is None:
+            return self.stream_arn or "the stream"
+        return (
+            f"arn:{meta.partition}:kinesis:{meta.region_name}:<account>:stream/{self.stream.name}"
+        )
 
     def _answer(self, call: Call, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """One call of the SDK. Credentials that do not work raise `TransientServiceError` for as
+        long as there is patience with them."""
+        try:
+            answer = self._answer_renewing(call, method, params)
+        except CredentialsError as error:
+            if self._patience is None:
+                raise
+            raise self._patience.judge(error, call) from None
+        if self._patience is not None:
+            self._patience.answered()
+        return answer
+
+    def _answer_renewing(self, call: Call, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """One call of the SDK, again with new credentials if those that it has are refused."""
         used = self._boto_client
+        if used is None:
+            used = self._renewed(None)
         try:
             return self._answer_of(used, call, method, params)
-        except CredentialsError:
+        except CredentialsError as error:
             if self._renew is None:
                 raise
+            self._refusal = error
+        return self._answer_of(self._renewed(used), call, method, params)
+
+    def _renewed(self, refused: Any | None) -> Any:
+        """A client in place of `refused`: the one that another thread has made since, or a new one.
+
+        Raises the last `CredentialsError` where one was made just now, in vain."""
+        assert self._renew is not None
         with self._renewal:
-            if self._boto_client is used:  # else another thread has just renewed it
-                self._boto_client = self._renew()
-        return self._answer_of(self._boto_client, call, method, params)
+            if self._boto_client is refused:
+                now = self._clock.monotonic()
+                if now < self._next_renewal and self._refusal is not None:
+                    raise self._refusal
+                if refused is not None:
+                    self._next_renewal = now + _RENEWAL_PERIOD_S
+                try:
+                    self._boto_client = self._renew()
+                except CredentialsError as error:
+                    self._next_renewal = now + _RENEWAL_PERIOD_S
+                    self._refusal = error
+                    raise
+            return self._boto_client
 
     def _answer_of(
         self, boto_client: Any, call: Call, method: str, params: dict[str, Any]
@@ -269,7 +325,7 @@ class KinesisClient:
                 if code == "ExpiredNextTokenException" and "NextToken" in params:
                     self.counters.add(call.operation, requests, throttled=False)
                     raise _ExpiredListingToken from None
-            translated = translate(error, call)
+            translated = translate(error, call, self._clock.now_ms())
             throttled = isinstance(translated, TransientServiceError) and translated.throttled
             self.counters.add(call.operation, requests, throttled)
             # `from None`: the SDK's errors hold the request, headers included.

@@ -39,7 +39,6 @@ from kinesis_source.clock import Clock, SystemClock
 from kinesis_source.core.lease_rows import LeaseChange
 from kinesis_source.core.leases import Lease, parse_lease, to_item
 from kinesis_source.errors import (
-    AccessDeniedError,
     CredentialsError,
     LeaseTableError,
     TransientServiceError,
@@ -70,22 +69,27 @@ def open_lease_table(
     Calls nothing yet. Raises `CredentialsError`.
     """
     region, endpoint_url = options.lease_table_region, options.lease_table_endpoint_url
+    table_clock: Clock = clock if clock is not None else SystemClock()
     if options.lease_table_role_arn is not None:
         options = replace(options, role_arn=options.lease_table_role_arn)
 
     def connect() -> Any:
         try:
-            return sdk_client(options, "dynamodb", role, region, endpoint_url)
+            return sdk_client(options, "dynamodb", role, region, endpoint_url, table_clock)
         except BotoCoreError as error:
             raise credentials_error(error, role) from None
 
-    return LeaseTable(name, connect, clock if clock is not None else SystemClock(), role)
+    return LeaseTable(name, connect, table_clock, role)
 
 
 @dataclass(frozen=True, slots=True)
 class _TableCall(Call):
     def __str__(self) -> str:
         return f"{self.operation} (lease table {self.stream})"
+
+    @property
+    def action(self) -> str:
+        return f"dynamodb:{_ACTIONS.get(self.operation, self.operation)}"
 
 
 class _Connection(Connection):
@@ -280,12 +284,18 @@ class LeaseTable:
             raise self._error(_cause(error), operation) from None
 
     def _error(self, error: Exception, operation: str) -> Exception:
-        call = _TableCall(operation, self.name, role=self._role)
+        meta = self._connection.client.meta
+        call = _TableCall(
+            operation,
+            self.name,
+            role=self._role,
+            resource=f"arn:{meta.partition}:dynamodb:{meta.region_name}:<account>:table/{self.name}",
+        )
         if isinstance(error, ClientError) and error.operation_name == operation:
             translated = self._error_of_table(error, call)
             if translated is not None:
                 return translated
-        return translate(error, call)
+        return translate(error, call, self._clock.now_ms())
 
     def _error_of_table(self, error: ClientError, call: Call) -> Exception | None:
         """What DynamoDB says otherwise than Kinesis."""
@@ -301,11 +311,6 @@ class LeaseTable:
             return LeaseTableError(
                 f"{call}: found no table of this name in {region}; expected the KCL "
                 "application's (its name is the application's). Check name, region and account"
-            )
-        if code == "AccessDeniedException":
-            action = f"dynamodb:{_ACTIONS.get(call.operation, call.operation)}"
-            return AccessDeniedError(
-                f"{call}: {message}. Allow the action {action} on the table to the credentials"
             )
         if code == "ValidationException":
             return LeaseTableError(

@@ -21,6 +21,15 @@ from kinesis_source.clock import Clock
 _PERIOD_S = 300.0
 
 
+def parse_date_ms(header: str) -> int | None:
+    """A Date header as milliseconds since the epoch; None for a malformed one."""
+    try:
+        date = parsedate_to_datetime(header)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return None if date.tzinfo is None else int(date.timestamp() * 1000)
+
+
 class ServiceClock:
     """Thread-safe. One for each client; fed by every answer, errors too."""
 
@@ -41,17 +50,14 @@ class ServiceClock:
             if date_header == self._last_header:
                 return  # the same second, seen later: says less than when it was seen first
             self._last_header = date_header
-            try:
-                date = parsedate_to_datetime(date_header)
-            except (ValueError, TypeError, OverflowError):
-                return
-            if date.tzinfo is None:
+            date_ms = parse_date_ms(date_header)
+            if date_ms is None:
                 return
             seen = self._clock.monotonic()
             if seen - self._period_start >= _PERIOD_S:
                 self._previous_offset, self._offset = self._offset, None
                 self._period_start = seen
-            offset = (date.timestamp() - seen) * 1000
+            offset = date_ms - seen * 1000
             self._offset = offset if self._offset is None else max(self._offset, offset)
 
     def now_ms(self) -> int | None:

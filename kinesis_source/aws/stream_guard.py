@@ -33,6 +33,8 @@ class StreamGuard:
     ) -> None:
         """`identity`: the stream of the offset; None takes the first answer's."""
         self._client = client
+        if identity is not None:
+            client.stream_arn = identity.arn  # for messages
         self.identity = identity
         self.retention_ms = retention_ms
 

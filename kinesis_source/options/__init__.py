@@ -138,12 +138,16 @@ def _check_credentials(options: Mapping[str, Given]) -> None:
         ("awsAccessKeyId", "awsSecretKey"),
         ("awsSecretKey", "awsAccessKeyId"),
         ("awsSessionToken", "awsAccessKeyId"),
-        ("roleExternalId", "roleArn"),
-        ("roleSessionName", "roleArn"),
     ):
         if name in options and needed not in options:
             raise OptionError(
                 f"{options[name].said} is given without {needed}; expected {needed} too"
+            )
+    for name in ("roleExternalId", "roleSessionName", "stsEndpointUrl"):
+        if name in options and not {"roleArn", "leaseTableRoleArn"} & options.keys():
+            raise OptionError(
+                f"{options[name].said} is given without roleArn; expected roleArn too, or "
+                "leaseTableRoleArn"
             )
     if "awsAccessKeyId" in options and "profile" in options:
         raise OptionError(

@@ -70,8 +70,7 @@ OPTIONS = (
         "endpoint_url",
         parse_endpoint_url,
         None,
-        "Another address for Kinesis, such as a VPC endpoint or a local stream. For STS, set "
-        "`AWS_ENDPOINT_URL_STS`.",
+        "Another address for Kinesis, such as a VPC endpoint or a local stream.",
     ),
     OptionSpec(
         "startingPosition",
@@ -202,8 +201,9 @@ OPTIONS = (
         "role_arn",
         text_like(_ROLE_ARN, _ROLE_ARN_EXPECTED),
         None,
-        "A role to assume, on the driver and on each executor, renewed before it expires. Costs "
-        "one AssumeRole call a process about every 45 minutes.",
+        "A role to assume, on the driver and on each executor, renewed when half of its session is "
+        "over. Costs one AssumeRole call about every 30 minutes for the driver and for each Python "
+        "worker of the executors.",
     ),
     OptionSpec(
         "roleExternalId",
@@ -224,7 +224,7 @@ OPTIONS = (
         "sts_endpoint_url",
         parse_endpoint_url,
         None,
-        "Another address for STS.",
+        "Another address for STS, where the role is assumed. Without it: that of the region.",
     ),
     OptionSpec(
         "profile",

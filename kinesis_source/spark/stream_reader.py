@@ -50,6 +50,7 @@ class KinesisStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connect = connect
         self._connection: Connection | None = None
         self._planner: StreamPlanner | None = None
+        self._region: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connection": None, "_planner": None}
@@ -87,9 +88,10 @@ class KinesisStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(last, Offset):
             raise OffsetFormatError(f"a batch ends at a complete offset, found {end!r}")
         ranges = planner.ranges(parse_offset(start), last)
-        region = resolve_region(self._options)
+        # Once: the file that says it may be missing while somebody rotates the keys in it.
+        self._region = self._region or resolve_region(self._options)
         return [
-            KinesisInputPartition(last.stream, planner.retention_ms, region, tuple(packed))
+            KinesisInputPartition(last.stream, planner.retention_ms, self._region, tuple(packed))
             for packed in pack_ranges(ranges, self._options.shards_per_task)
         ]
 

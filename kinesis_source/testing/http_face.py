@@ -1,7 +1,8 @@
 """The local stream over HTTP: AWS JSON 1.1 as boto3 and Spark's Python workers speak it.
 
-Signatures are not verified, but a request without any is refused. Every answer carries the
-stream's own time in its Date header. One thread a connection; connections stay open.
+Signatures are not verified, but a request without any is refused, and the key that it names is
+looked at. Every answer carries the stream's own time in its Date header. One thread a connection;
+connections stay open.
 """
 
 from __future__ import annotations
@@ -140,7 +141,9 @@ class _Connection(socketserver.StreamRequestHandler):
             raise ServiceError(
                 "MissingAuthenticationTokenException", "Missing Authentication Token"
             )
-        return self.server.service.call(target.removeprefix(_TARGET), _parse(body))
+        credential = headers["authorization"].partition("Credential=")[2]
+        key_id = credential.partition("/")[0]
+        return self.server.service.call(target.removeprefix(_TARGET), _parse(body), key_id)
 
     def _send(self, status: int, body: bytes, *, length: int | None = None) -> None:
         now_ms = self.server.service.state.clock.now_ms()

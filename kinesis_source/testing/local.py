@@ -22,7 +22,7 @@ from kinesis_source.testing.quotas import QuotaLimits, Quotas
 from kinesis_source.testing.service import Behaviour, Service, ServiceState
 from kinesis_source.testing.stream import Record, Shard, Stream, TrimmedAnswer
 
-#: Not secrets: the local stream takes any credentials.
+#: Not secrets: the local stream takes any credentials unless it is told otherwise.
 ACCESS_KEY_ID = "AKIALOCALKINESIS"
 SECRET_KEY = "local-kinesis"
 
@@ -336,6 +336,28 @@ class LocalKinesis:
     def allow(self, operation: str) -> None:
         with self._state.lock:
             self._state.denied.discard(operation)
+
+    @property
+    def callers(self) -> Counter[tuple[str, str]]:
+        """Calls over HTTP by (access key id, operation), refused ones too. Live: copy it to
+        compare."""
+        return self._state.access.callers
+
+    def accept_only(self, *key_ids: str) -> None:
+        """From now on refuse calls over HTTP that another access key has signed, as AWS refuses a
+        key that it does not know; without `key_ids`, all. Those given are no longer expired."""
+        with self._state.lock:
+            self._state.access.accept_only(key_ids)
+
+    def expire(self, *key_ids: str) -> None:
+        """From now on answer that the session of these access keys has expired."""
+        with self._state.lock:
+            self._state.access.expire(key_ids)
+
+    def accept_any(self) -> None:
+        """Take calls whatever key has signed them, as at first."""
+        with self._state.lock:
+            self._state.access.accept_any()
 
     def hide(self, name: str, shard_id: str, listings: int = 1) -> None:
         """Leave the shard out of the next listings (all pages of one count as one)."""

@@ -1,8 +1,8 @@
 """The local stream's API: who is calling what, in which state, and the way through each call.
 
-A call goes: count, denied operations, faults, quotas, then the operation. Operations take the
-request as the wire has it after JSON (`Data` as bytes, timestamps as seconds) and give the
-answer in the same form, except that GetRecords gives its records as a `RecordsPage`.
+A call goes: count, credentials, denied operations, faults, quotas, then the operation. Operations
+take the request as the wire has it after JSON (`Data` as bytes, timestamps as seconds) and give
+the answer in the same form, except that GetRecords gives its records as a `RecordsPage`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from kinesis_source.clock import Clock
 from kinesis_source.testing import service_error
+from kinesis_source.testing.access import Access
 from kinesis_source.testing.faults import FaultKind, Faults, refusal
 from kinesis_source.testing.quotas import Quotas
 from kinesis_source.testing.service_error import ServiceError
@@ -87,6 +88,7 @@ class ServiceState:
     calls: Counter[tuple[str, str | None]] = field(default_factory=Counter)
     throttled: Counter[tuple[str, str | None]] = field(default_factory=Counter)
     denied: set[str] = field(default_factory=set)
+    access: Access = field(default_factory=Access)
 
     def __post_init__(self) -> None:
         self.faults = Faults(self.rng)
@@ -187,8 +189,10 @@ class Service:
         """The names a request of this operation may carry."""
         return self._operations[operation][1]
 
-    def call(self, operation: str, request: Request) -> Answer:
-        """Raises ServiceError for a refusal, TransportFault for an answer that gets lost."""
+    def call(self, operation: str, request: Request, key_id: str | None = None) -> Answer:
+        """`key_id`: the access key that signed it; None where nothing is signed.
+
+        Raises ServiceError for a refusal, TransportFault for an answer that gets lost."""
         state = self.state
         if operation not in self._operations:
             raise ServiceError("UnknownOperationException", "")
@@ -196,6 +200,8 @@ class Service:
             call = Call(operation, request, state.clock.now_ms())
             self._resolve_shard(call)
             state.calls[operation, call.shard_id] += 1
+            if key_id is not None:
+                state.access.check(key_id, operation)
             if operation in state.denied:
                 raise service_error.access_denied(operation, self._target(call), state.account)
             has_token = "NextToken" in request

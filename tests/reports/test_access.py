@@ -12,10 +12,9 @@ import pytest
 
 from kinesis_source.aws.session import connect
 from kinesis_source.options import Options
-from kinesis_source.testing import LocalKinesis
+from kinesis_source.testing import LocalKinesis, ManualClock
 
-#: Gives keys that expire in five minutes, which the SDK renews before it signs another request, and
-#: leaves a line for each time it was run.
+#: Gives keys that expire in five minutes, and leaves a line for each time it was run.
 PROCESS = """
 import datetime, json
 with open({log!r}, "a") as log:
@@ -36,14 +35,16 @@ def test_row_85_keys_of_a_process_are_asked_for_again_before_they_expire(
     config.write_text(f"[profile rotating]\ncredential_process = {sys.executable} {script}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    clock = ManualClock()
     with LocalKinesis() as kinesis:
         kinesis.create_stream("orders")
         given = {"streamName": "orders", "region": "us-east-1", "profile": "rotating"}
         options = Options.parse({**given, "endpointUrl": kinesis.endpoint_url})
-        connection = connect(options, "driver")
+        connection = connect(options, "driver", clock=clock)
         runs = []
         for _ in range(3):
             connection.client.describe_stream_summary()
             runs.append(len(log.read_text().splitlines()))
+            clock.advance(151_000)  # half of their life is over
         connection.close()
     assert runs[0] < runs[1] < runs[2]

@@ -37,6 +37,10 @@ def spark(spark_log: Path) -> Iterator[SparkSession]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_HOSTNAME": "localhost",
         "TZ": WORKER_ZONE,
+        # Not this machine's; there only while a test has written it.
+        "AWS_SHARED_CREDENTIALS_FILE": str(spark_log.parent / "credentials"),
+        "AWS_CONFIG_FILE": str(spark_log.parent / "config"),
+        "AWS_EC2_METADATA_DISABLED": "true",
     }
     # A failed task attempt is tried again.
     settings = SMALL_SPARK | {
@@ -48,10 +52,10 @@ def spark(spark_log: Path) -> Iterator[SparkSession]:
     }
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with pytest.MonkeyPatch.context() as patch, spark_log.open("ab") as log:
-        for name, value in environment.items():
-            patch.setenv(name, value)
         for name in [n for n in os.environ if n.startswith("AWS_")]:
             patch.delenv(name)
+        for name, value in environment.items():
+            patch.setenv(name, value)
         gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
         session = SparkSession(SparkContext(gateway=gateway, conf=conf))
         yield session

@@ -106,7 +106,9 @@ def test_a_role_that_may_not_call(
     kinesis.deny(operation)
     text = error_of(load(spark, kinesis))
     assert f"AccessDeniedError: {operation} (stream orders" in text
-    assert f"Allow the action kinesis:{operation} on the stream to the credentials" in text
+    account = "<account>" if operation == "DescribeStreamSummary" else "123456789012"
+    arn = f"arn:aws:kinesis:us-east-1:{account}:stream/orders"
+    assert f"Allow the action kinesis:{operation} on {arn} to the credentials" in text
 
 
 def test_a_profile_that_is_not_there(spark: SparkSession, kinesis: LocalKinesis) -> None:
@@ -148,7 +150,8 @@ def test_a_role_that_may_no_longer_read_ends_the_query_in_the_task(
         finish(writer.start())
     text = str(caught.value)
     assert "AccessDeniedError: GetRecords (stream orders, shard shardId-000000000000)" in text
-    assert "Allow the action kinesis:GetRecords on the stream to the credentials on an exec" in text
+    arn = kinesis.ledger(STREAM).stream_arn
+    assert f"Allow the action kinesis:GetRecords on {arn} to the credentials on an exec" in text
 
 
 def test_data_loss_stops_the_query_and_is_survived_when_allowed(

@@ -313,14 +313,16 @@ class TestErrors:
             "KMSOptInRequired",
         ],
     )
-    def test_kms_errors_name_the_action_not_the_key(
+    def test_kms_errors_name_the_action_and_the_key_if_it_is_known(
         self, server: Any, client: KinesisClient, code: str
     ) -> None:
-        server.fail(code, "key arn:aws:kms:eu-west-1:1:key/1234abcd")
+        server.fail(code, "key arn:aws:kms:eu-west-1:1:key/12-ab, and more")
         error = raised(client)
         assert isinstance(error, AccessDeniedError)
-        assert "kms:Decrypt" in str(error)
-        assert "1234abcd" not in str(error)
+        assert "cannot be used: arn:aws:kms:eu-west-1:1:key/12-ab. It must" in str(error)
+        assert "kms:Decrypt on it to the credentials on an executor" in str(error)
+        server.fail(code, "The ciphertext refers to a key that does not exist")
+        assert "cannot be used. It must be enabled" in str(raised(client))
 
     @pytest.mark.parametrize(
         "code",

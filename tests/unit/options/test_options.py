@@ -82,7 +82,7 @@ def test_every_option_can_be_given_in_any_letter_case() -> None:
         "roleArn": "arn:aws:iam::123456789012:role/path/reader",
         "roleExternalId": "ext:1",
         "roleSessionName": "job@7",
-        "stsEndpointUrl": "https://sts.eu-west-1.amazonaws.com",
+        "stsEndpointUrl": "https://vpce-2.sts.eu-west-1.vpce.amazonaws.com",
         **KEYS,
         "awsSessionToken": "tOkEn",
     }
@@ -110,7 +110,7 @@ def test_every_option_can_be_given_in_any_letter_case() -> None:
         role_arn="arn:aws:iam::123456789012:role/path/reader",
         role_external_id="ext:1",
         role_session_name="job@7",
-        sts_endpoint_url="https://sts.eu-west-1.amazonaws.com",
+        sts_endpoint_url="https://vpce-2.sts.eu-west-1.vpce.amazonaws.com",
         profile=None,
         aws_access_key_id=Secret("AKIDEXAMPLE"),
         aws_secret_key=Secret("sEcReT/+="),
@@ -160,6 +160,7 @@ def test_the_declaration_and_the_fields_are_the_same_set() -> None:
         ("roleArn", "reader", "arn:aws:iam:"),
         ("roleExternalId", "a b", "characters"),
         ("roleSessionName", "x", "2 to 64"),
+        ("stsEndpointUrl", "sts.eu-west-1.amazonaws.com", "http"),
         ("profile", "", "profile"),
     ],
 )
@@ -249,6 +250,7 @@ def test_the_region_comes_from_an_aws_endpoint(host: str, region: str | None) ->
             {"failOnDataLoss": "false", "acceptDataLossUntil": "2026-01-02T00:00:00Z"},
             ["failOnDataLoss", "acceptDataLossUntil"],
         ),
+        ({"stsEndpointUrl": "http://sts"}, ["stsEndpointUrl", "roleArn", "leaseTableRoleArn"]),
     ],
 )
 def test_options_that_contradict_each_other(given: dict[str, str], words: list[str]) -> None:

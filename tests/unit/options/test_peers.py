@@ -216,7 +216,7 @@ def test_a_wrong_value_names_the_option_as_given_and_ours(
 def test_what_contradicts_itself_is_named_as_given() -> None:
     assert refusal(**{"kinesis.stssessionname": "job"}) == (
         "kinesis.stsSessionName (roleSessionName here) is given without roleArn; "
-        "expected roleArn too"
+        "expected roleArn too, or leaseTableRoleArn"
     )
     message = refusal(**{"kinesis.region": "eu-west-1", "kinesis.kinesisregion": "eu-west-1"})
     assert message.startswith("kinesis.region (region here) and kinesis.kinesisRegion (region")

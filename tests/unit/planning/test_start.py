@@ -63,7 +63,9 @@ def test_a_role_that_may_not_call(make_query: MakeQuery, operation: str, trigger
     query.kinesis.deny(operation)
     error = failure(query, trigger)
     assert isinstance(error, AccessDeniedError)
-    assert f"Allow the action kinesis:{operation} on the stream" in str(error)
+    known = query.kinesis.ledger("orders").stream_arn
+    resource = "the stream" if operation == "DescribeStreamSummary" else known
+    assert f"Allow the action kinesis:{operation} on {resource} to the" in str(error)
     assert "on the driver" in str(error)
 
 
