@@ -8,6 +8,9 @@ READY  := $(VENV)/.ready
 N      ?= 1000
 KILLS  ?= 50
 PARITY := $(CURDIR)/.parity
+CLUSTER := $(CURDIR)/.cluster
+MATRIX  := $(CURDIR)/.matrix
+CODE    := $(shell find kinesis_source pyspark_kinesis -name '*.py')
 
 # Spark must use this environment's Python in every process, and must not look up the
 # machine's own name: without a network that name often resolves to nothing.
@@ -17,10 +20,10 @@ export SPARK_LOCAL_IP        := 127.0.0.1
 export SPARK_LOCAL_HOSTNAME  := localhost
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test test-pure test-slow lint types imports ci soak crash parity mutations docs clean
+.PHONY: help venv java demo test test-pure test-slow lint types imports ci soak crash cluster test-matrix parity mutations docs clean
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 venv: $(READY) ## Make or refresh the environment in .venv
 
@@ -45,13 +48,13 @@ demo: $(READY) java ## Watch a real Spark query live through reshards and a SIGK
 	@$(PY) -m kinesis_source.demo
 
 test: $(READY) java ## Run the tests: pure ones, the simulated engine, real Spark
-	@$(PY) -m pytest -q -m 'not slow'
+	@$(PY) -m pytest -q -m 'not (slow or cluster or matrix)'
 
 test-pure: $(READY) ## Run the tests that need no Java
-	@$(PY) -m pytest -q -m 'not spark'
+	@$(PY) -m pytest -q -m 'not (spark or cluster or matrix)'
 
 test-slow: $(READY) java ## Run what CI runs besides: a few real kills, engine parity on real Spark
-	@$(PY) -m pytest -q -m slow
+	@$(PY) -m pytest -q -m 'slow and not (cluster or matrix)'
 
 lint: $(READY) ## Check style and formatting
 	@$(PY) -m ruff check .
@@ -71,6 +74,37 @@ soak: $(READY) ## Run N random histories in parallel processes: make soak N=1000
 
 crash: $(READY) java ## Kill a real Spark KILLS times (50) under load and check its sinks
 	@$(PY) -m tests.crash --kills $(KILLS)
+
+cluster: $(READY) java $(CLUSTER)/.ready ## Run jobs on a standalone cluster in every way there is (five minutes)
+	@CLUSTER=$(CLUSTER) $(PY) -m pytest -q -s --timeout 600 -m cluster tests/cluster
+	@echo "What each run showed: $(CLUSTER)/log.txt"
+
+$(CLUSTER)/.ready: docs/clusters.md tests/cluster/environments.py pyproject.toml constraints.txt $(CODE)
+	@echo "Making the cluster's environments in $(CLUSTER) …"
+	@$(PY) -m tests.cluster.environments $(CLUSTER)
+	@touch $@
+
+# The tests of `make test` on each PySpark that is supported, and what those before it answer.
+test-matrix: java $(MATRIX)/.ready ## Run the tests on PySpark 4.2 and 4.3, and ask 3.5, 4.0 and 4.1
+	@for version in 4.2 4.3; do \
+	  echo "== PySpark $$version"; python=$(MATRIX)/$$version/bin/python; \
+	  PYSPARK_PYTHON=$$python PYSPARK_DRIVER_PYTHON=$$python \
+	    $$python -m pytest -q -m 'not (slow or cluster or matrix)' || exit 1; \
+	done
+	@MATRIX=$(MATRIX) $(MATRIX)/4.3/bin/python -m pytest -q -m matrix tests/matrix
+
+$(MATRIX)/.ready: pyproject.toml constraints.txt
+	@echo "Making an environment for each PySpark in $(MATRIX) …"
+	@mkdir -p $(MATRIX); grep -v '^pyspark==' constraints.txt > $(MATRIX)/constraints.txt
+	@for version in 4.2 4.3; do \
+	  $(PYTHON) -m venv $(MATRIX)/$$version && $(MATRIX)/$$version/bin/pip install --quiet \
+	    --constraint $(MATRIX)/constraints.txt "pyspark==$$version.*" --editable '.[dev]' || exit 1; \
+	done
+	@for version in 3.5 4.0 4.1; do \
+	  $(PYTHON) -m venv $(MATRIX)/$$version && $(MATRIX)/$$version/bin/pip install --quiet \
+	    "pyspark==$$version.*" pyarrow pandas 'setuptools<80' || exit 1; \
+	done
+	@touch $@
 
 parity: $(READY) java $(PARITY)/.ready ## Compare with PySpark 4.2 and two other local streams
 	@$(PY) -m tests.parity --modules $(PARITY)/node_modules
@@ -93,6 +127,6 @@ docs: $(READY) ## Write the tables of options, docs/errors.md and docs/parity.md
 	@$(PY) -m tests.parity --write-docs
 
 clean: ## Remove the environment and all that was made
-	rm -rf $(VENV) $(PARITY) demo-output build dist spark-warehouse artifacts metastore_db
+	rm -rf $(VENV) $(PARITY) $(CLUSTER) $(MATRIX) demo-output build dist spark-warehouse artifacts metastore_db
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

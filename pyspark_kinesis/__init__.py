@@ -2,7 +2,8 @@
 for `DefaultSource`.
 
 One such package that cannot be imported disables the look-up of all, so nothing is imported here
-but pyspark; the connector itself, with boto3 and pyarrow, comes when a query is built.
+but pyspark; the connector itself, with boto3 and pyarrow, comes when a query is built. With it
+comes the error of a PySpark that is too old: that, too, must be able to import this.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+try:
+    from pyspark.sql.datasource import DataSource
+except ModuleNotFoundError:  # before 4.0, where nothing looks for this package
+    DataSource = object  # type: ignore[assignment, misc]
 
 if TYPE_CHECKING:
     from kinesis_source.spark.source import KinesisDataSource

@@ -28,7 +28,7 @@ def find(driver: int, victim: Victim, rng: random.Random) -> list[int]:
     assert driver > 1, "only what one driver has started is ever killed"
     if victim is Victim.DRIVER:
         return [driver]
-    processes = _descendants(driver)
+    processes = descendants(driver)
     if victim is Victim.PLANNER:
         planners = [pid for pid, (_, command) in processes.items() if "source_runner" in command]
         return [rng.choice(planners)] if planners else []
@@ -49,7 +49,7 @@ def kill(pids: list[int], victim: Victim) -> bool:
     return killed
 
 
-def _descendants(ancestor: int) -> dict[int, tuple[int, str]]:
+def descendants(ancestor: int) -> dict[int, tuple[int, str]]:
     """Process id → (parent's, command line)."""
     listing = subprocess.run(
         ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True

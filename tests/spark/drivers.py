@@ -74,6 +74,10 @@ class Process:
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """SIGKILL to the whole group, Python and the JVM: no handler, no last commit."""
         if self._process.poll() is None:
@@ -91,11 +95,18 @@ class Process:
 
     def finish(self, limit_s: float = LIMIT_S) -> None:
         """Wait until it ends by itself, with success."""
+        status = self._ended(limit_s)
+        assert status == 0, f"ended with {status}:\n{self._tail()}"
+
+    def fail(self, limit_s: float = LIMIT_S) -> None:
+        """Wait until it ends by itself, with an error."""
+        assert self._ended(limit_s) != 0, f"ended without an error:\n{self._tail()}"
+
+    def _ended(self, limit_s: float) -> int:
         try:
-            status = self._process.wait(limit_s)
+            return self._process.wait(limit_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {limit_s} s:\n{self._tail()}") from None
-        assert status == 0, f"ended with {status}:\n{self._tail()}"
 
     def _tail(self) -> str:
         return "\n".join(self.log.splitlines()[-60:])

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,12 @@ import pytest
 
 from kinesis_source.testing import LocalKinesis
 from tests.spark.attempts import attempts
-from tests.spark.drivers import ROOT, SPARK_CLASS, Process, environment, submit
+from tests.spark.drivers import ROOT, environment, submit
 from tests.spark.queries import STREAM, ledger_rows, options_of
+from tests.spark.standalone import SPECULATION, standalone_cluster
 
 pytestmark = pytest.mark.spark
 
-MASTER = re.compile(r"spark://127\.0\.0\.1:\d+")
 CREDENTIAL_OPTIONS = ("awsAccessKeyId", "awsSecretKey")
 
 
@@ -55,46 +52,15 @@ def test_a_speculative_attempt_is_given_the_same_rows(filled: LocalKinesis, tmp_
     folder.mkdir()
     arguments = arguments_for(filled, tmp_path, shardsPerTask=1)
     arguments["attempts"] = [str(folder), "hangs"]
-    with standalone_cluster(tmp_path) as master:
-        settings = {
-            "spark.master": master,
-            "spark.executor.memory": "1g",
-            "spark.speculation": "true",
-            "spark.speculation.interval": "100ms",
-            "spark.speculation.quantile": "0.5",
-            "spark.speculation.multiplier": "1.1",
-            # Nothing else may run a task twice.
-            "spark.task.maxFailures": "1",
-        }
+    with standalone_cluster(tmp_path) as cluster:
+        settings = {"spark.master": cluster.master, "spark.executor.memory": "1g"}
+        settings |= SPECULATION
         with submit("available_now", arguments, tmp_path / "log", settings=settings) as driver:
             driver.finish()
     made = attempts(folder)
     assert set(made) == {(0, 0), (0, 1), (1, 0)}
     assert made[0, 0] == made[0, 1] != []
     assert sorted(result_of(arguments)["rows"]) == expected(filled)
-
-
-@contextmanager
-def standalone_cluster(tmp_path: Path) -> Iterator[str]:
-    """A master and two workers of one core; its address. The workers are on two addresses, since
-    Spark does not speculate on the host of the first attempt."""
-    log, deploy = tmp_path / "master.log", [str(SPARK_CLASS)]
-    quick = {"SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
-    with ExitStack() as stack:
-        command = [*deploy, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1"]
-        command += ["--port", "0", "--webui-port", "0"]
-        master = stack.enter_context(Process(command, log, environment(**quick), tmp_path))
-        master.until(lambda: MASTER.search(master.log), "the master's address")
-        found = MASTER.search(master.log)
-        assert found is not None
-        for host in ("127.0.0.1", "127.0.0.2"):
-            command = [*deploy, "org.apache.spark.deploy.worker.Worker", found[0], "--host", host]
-            command += ["--cores", "1", "--memory", "1g", "--webui-port", "0"]
-            command += ["--work-dir", str(tmp_path / host)]
-            env = environment(SPARK_LOCAL_IP=host, SPARK_LOCAL_HOSTNAME=host, **quick)
-            stack.enter_context(Process(command, tmp_path / f"{host}.log", env, tmp_path))
-        master.until(lambda: master.log.count("Registering worker") == 2, "two workers")
-        yield found[0]
 
 
 @pytest.fixture
