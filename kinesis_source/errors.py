@@ -81,7 +81,9 @@ class ServiceError(KinesisSourceError):
 
 
 class TransientServiceError(ServiceError):
-    """The same call may succeed later: a throttle, a 5xx, a reset, an incomplete answer."""
+    """The same call may succeed later: a throttle, a 5xx, a reset, an incomplete answer.
+
+    `throttled`: refused for rate. `unreachable`: nothing answered at all."""
 
     def __init__(
         self,
@@ -90,9 +92,11 @@ class TransientServiceError(ServiceError):
         operation: str = "",
         shard_id: str | None = None,
         throttled: bool = False,
+        unreachable: bool = False,
     ) -> None:
         super().__init__(message, operation=operation, shard_id=shard_id)
         self.throttled = throttled
+        self.unreachable = unreachable
 
 
 class ExpiredIteratorError(ServiceError):

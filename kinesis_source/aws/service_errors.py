@@ -110,14 +110,14 @@ _NETWORK_WITH_SAFE_TEXT = (
     sdk.ConnectionError,
     sdk.ReadTimeoutError,
 )
-_NETWORK = (
-    *_NETWORK_WITH_SAFE_TEXT,
-    sdk.HTTPClientError,
+_BROKEN_ANSWER = (
     sdk.IncompleteReadError,
+    sdk.ResponseStreamingError,
     ResponseParserError,
     msgspec.DecodeError,
     UnicodeDecodeError,
 )
+_NETWORK = (*_NETWORK_WITH_SAFE_TEXT, sdk.HTTPClientError, *_BROKEN_ANSWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,12 @@ def translate(error: Exception, call: Call, now_ms: int | None = None) -> Kinesi
             reason += f": {error}"
         elif isinstance(error, (msgspec.DecodeError, UnicodeDecodeError)):
             reason = "the answer is cut short or is not the expected JSON"
-        return _service_error(TransientServiceError, call, reason)
+        return TransientServiceError(
+            f"{call}: {reason}",
+            operation=call.operation,
+            shard_id=call.shard_id,
+            unreachable=not isinstance(error, _BROKEN_ANSWER),
+        )
     return _service_error(ServiceError, call, f"{type(error).__name__}: {error}")
 
 

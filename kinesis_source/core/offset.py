@@ -26,6 +26,8 @@ from kinesis_source.errors import OffsetFormatError
 
 #: Raised with every change of the format; older versions stay readable.
 OFFSET_VERSION = 1
+#: How much of another source's offset is shown.
+_MOST_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,13 @@ def serialize_offset(offset: Offset | InitialOffset) -> dict[str, Any]:
 
 def parse_offset(value: object) -> Offset | InitialOffset:
     """The inverse of `serialize_offset`. Raises `OffsetFormatError` naming what is wrong."""
-    if not isinstance(value, dict):
-        raise OffsetFormatError(f"an offset must be a JSON object, found {value!r}")
-    version = value.get("v")
+    if not isinstance(value, dict) or "v" not in value:
+        raise OffsetFormatError(
+            f"found {repr(value)[:_MOST_SHOWN]}, which is no offset of format('kinesis'). Expected "
+            "the checkpoint of a query that reads a Kinesis stream: give this query a "
+            "checkpointLocation of its own or, if files were edited, restore them"
+        )
+    version = value["v"]
     if type(version) is not int or version != OFFSET_VERSION:
         raise OffsetFormatError(
             f"found an offset of version {version!r}; this release reads version {OFFSET_VERSION}. "

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kinesis_source.aws.cursor import ShardCursor
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
-from kinesis_source.core.concerns import Wait
+from kinesis_source.core.concerns import LONG_THROTTLE_MS, Wait
 from kinesis_source.core.ends import End, Jump, choose_end, later
 from kinesis_source.core.horizon import Limits, earlier, plan_horizon
 from kinesis_source.core.lineage import (
@@ -213,10 +213,11 @@ class BatchPlanner:
         return watch.view(closed and target is None, target)
 
     def _warn_of_failures(self) -> None:
+        """But not of long throttles, which are a concern of their own."""
         failed = {
             i: w.failure
             for i, w in self._watches.items()
-            if isinstance(w.failure, TransientServiceError)
+            if isinstance(w.failure, TransientServiceError) and w.throttled_ms <= LONG_THROTTLE_MS
         }
         if failed:
             self._warnings.warn(

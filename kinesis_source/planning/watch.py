@@ -38,6 +38,8 @@ _PAUSES_S = (0.0, _CALL_S, 0.5, 1.0)
 _MOST_AT_ONCE = 4
 #: A shard that failed waits for twice as long each time.
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 8.0
+#: A throttled one not so long: beside a reader that takes all, what is left comes in short gaps.
+_LONGEST_THROTTLE_S = 2.0
 _LONGEST_WALK_DOUBLINGS = 8
 #: After so long without a throttle the shard counts as no longer throttled.
 _CALM_S = 60.0
@@ -277,10 +279,12 @@ class ShardWatch:
         self.failure = error
         self._reached = Reached.MORE
         now = self._clock.monotonic()
+        longest_s = _LONGEST_BACKOFF_S
         if isinstance(error, TransientServiceError) and error.throttled:
+            longest_s = _LONGEST_THROTTLE_S
             first_s = self._throttles_s[0] if self._throttles_s and self.throttled_ms else now
             self._throttles_s = (first_s, now)
-        self._backoff_s = min(_LONGEST_BACKOFF_S, 2 * self._backoff_s)
+        self._backoff_s = min(longest_s, 2 * self._backoff_s)
         self._due = max(self._due, now + self._backoff_s)
 
     def _spend(self, calls: int) -> None:

@@ -9,6 +9,7 @@ gives a task one attempt in `local[*]`.
 from __future__ import annotations
 
 import logging
+import socket
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,9 +25,11 @@ from kinesis_source.core.positions import AfterSequenceNumber
 from kinesis_source.core.probes import Reached
 from kinesis_source.core.ranges import ShardRange
 from kinesis_source.errors import (
+    ConfigurationError,
     ExpiredIteratorError,
     KinesisSourceError,
     ResourceNotFoundError,
+    ServiceError,
     TransientServiceError,
 )
 
@@ -45,11 +48,15 @@ _ODD_ANSWERS = 3
 #: How much slower than the quota a shard is read.
 _RATE_MARGIN = 1.03
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 10.0
+#: A throttled one not so long: beside a reader that takes all, what is left comes in short gaps.
+_LONGEST_THROTTLE_S = 2.0
 #: A wait shorter than this is not worth a warning; a longer one is worth one a minute.
 _PATIENCE_S = 5.0
 _WARNING_PERIOD_S = 60.0
 #: The first bytes of a record that holds several, as the Kinesis Producer Library aggregates them.
 _AGGREGATED = b"\xf3\x89\x9a\xc2"
+#: One worker may be cut off while the others read.
+_HOST = socket.gethostname()
 
 Result = TypeVar("Result")
 
@@ -69,9 +76,11 @@ class ShardReader:
         max_bytes_per_s: int,
         on_loss: Callable[[Loss], None],
         is_cancelled: Callable[[], bool] = lambda: False,
+        cut_off_s: float | None = None,
     ) -> None:
         """`on_loss` raises, or returns to go on with what is left. `is_cancelled`: nobody wants the
-        records any more; `read` then raises `ReadCancelledError`."""
+        records any more; `read` then raises `ReadCancelledError`. `cut_off_s`: how long to wait
+        while nothing answers at all; None waits for ever."""
         self.shard_range = shard_range
         self._client = connection.client
         self._clock = connection.clock
@@ -79,6 +88,7 @@ class ShardReader:
         self._max_bytes_per_s = max_bytes_per_s
         self._on_loss = on_loss
         self._is_cancelled = is_cancelled
+        self._cut_off_s = cut_off_s
         self._shard_id = shard_range.shard_id
         self._read = shard_range.start
         self._cursor = self._new_cursor(shard_range.first_record)
@@ -89,7 +99,7 @@ class ShardReader:
         """The range's records in order, a page at a time; no list is empty.
 
         Raises `DataLossError` if `on_loss` does, `AccessDeniedError`, `CredentialsError`,
-        `CheckpointError`.
+        `CheckpointError`; `ConfigurationError` once this host is cut off.
         """
         end = self.shard_range.end
         last = end.sequence_number if isinstance(end, AfterSequenceNumber) else None
@@ -192,7 +202,8 @@ class ShardReader:
     def _patiently(self, call: Callable[[], Result]) -> Result:
         """`call`, again and again while it fails for a while only."""
         backoff_s = _FIRST_BACKOFF_S
-        warn_at = self._clock.monotonic() + _PATIENCE_S
+        answered = began = self._clock.monotonic()
+        warn_at = began + _PATIENCE_S
         while True:
             self._clock.sleep(self._next_call - self._clock.monotonic())
             if self._is_cancelled():
@@ -201,11 +212,23 @@ class ShardReader:
                 return call()
             except (TransientServiceError, ExpiredIteratorError) as error:
                 now = self._clock.monotonic()
+                if not _is_unreachable(error):
+                    answered = now
+                elif self._cut_off_s is not None and now - answered > self._cut_off_s:
+                    raise ConfigurationError(
+                        f"{self._shard_id}: host {_HOST} has had no answer for "
+                        f"{now - answered:.0f} s: {error}. Expected the network that the driver "
+                        "has: check this host's routes, proxy and DNS. Nothing is lost; Spark runs "
+                        "the task again, on another worker if there is one"
+                    ) from None
                 if now >= warn_at:
-                    logger.warning("%s: waiting to read on: %s", self._shard_id, error)
+                    logger.warning(
+                        "%s: waiting to read on (host %s): %s", self._shard_id, _HOST, error
+                    )
                     warn_at = now + _WARNING_PERIOD_S
                 self._next_call = now + backoff_s
-                backoff_s = min(2 * backoff_s, _LONGEST_BACKOFF_S)
+                longest_s = _LONGEST_THROTTLE_S if _is_throttle(error) else _LONGEST_BACKOFF_S
+                backoff_s = min(2 * backoff_s, longest_s)
 
     def _keep_pace(self, records: list[Record]) -> None:
         """The next call waits until the service's quotas and `maxFetchRate` allow it. Keys count
@@ -222,6 +245,14 @@ class ShardReader:
                 "as they are, several user records in one row",
                 self._shard_id,
             )
+
+
+def _is_unreachable(error: ServiceError) -> bool:
+    return isinstance(error, TransientServiceError) and error.unreachable
+
+
+def _is_throttle(error: ServiceError) -> bool:
+    return isinstance(error, TransientServiceError) and error.throttled
 
 
 def _number(record: Record) -> int:

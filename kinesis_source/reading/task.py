@@ -33,16 +33,20 @@ def read_ranges(
     identity: StreamIdentity,
     retention_ms: int | None,
     ranges: Sequence[ShardRange],
+    cut_off_s: float | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of all ranges; those of one shard in order, the shards in any.
 
-    `identity`, `retention_ms`: of the stream when the batch was planned. Closes `connection`.
+    `identity`, `retention_ms`: of the stream when the batch was planned. `cut_off_s`: as for
+    `ShardReader`. Closes `connection`.
     """
     guard = StreamGuard(connection.client, identity, retention_ms)
     on_loss = loss_policy(options, connection.client.service_clock.now_ms, logger)
     over = threading.Event()
     readers = [
-        ShardReader(connection, guard, shard_range, options.max_fetch_rate, on_loss, over.is_set)
+        ShardReader(
+            connection, guard, shard_range, options.max_fetch_rate, on_loss, over.is_set, cut_off_s
+        )
         for shard_range in ranges
     ]
     try:

@@ -12,10 +12,12 @@ from kinesis_source.core.shards import StreamIdentity
 
 @dataclass(frozen=True)
 class KinesisInputPartition(InputPartition):
-    """`region`: the driver's, since executors may be configured otherwise. No credentials: those
-    of the options travel with the reader, all others are each machine's own."""
+    """`region`: the driver's, since executors may be configured otherwise. `driver_host`: the
+    name of its machine. No credentials: those of the options travel with the reader, all others are
+    each machine's own."""
 
     stream: StreamIdentity
     retention_ms: int | None
     region: str
+    driver_host: str
     ranges: tuple[ShardRange, ...]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -31,6 +33,8 @@ from kinesis_source.spark.partition import KinesisInputPartition
 
 #: Shards probed at once. The SDK's CPU time, not the latency, bounds it beyond that.
 PLANNING_THREADS = 16
+#: Attempts of a task that give up after so long without any answer; later ones wait for ever.
+_ATTEMPTS_CUT_OFF, _CUT_OFF_S = 2, 300.0
 
 
 class KinesisStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -91,7 +95,13 @@ class KinesisStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Once: the file that says it may be missing while somebody rotates the keys in it.
         self._region = self._region or resolve_region(self._options)
         return [
-            KinesisInputPartition(last.stream, planner.retention_ms, self._region, tuple(packed))
+            KinesisInputPartition(
+                last.stream,
+                planner.retention_ms,
+                self._region,
+                socket.gethostname(),
+                tuple(packed),
+            )
             for packed in pack_ranges(ranges, self._options.shards_per_task)
         ]
 
@@ -143,7 +153,18 @@ class KinesisStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             partition.stream,
             partition.retention_ms,
             partition.ranges,
+            _cut_off_s(partition.driver_host),
         )
+
+
+def _cut_off_s(driver_host: str) -> float | None:
+    """How long this attempt of a task waits while nothing answers: the driver has just reached the
+    service, so it is this machine, and another may do. The driver's own has no other, and an outage
+    of everything must not use up the four attempts that a task has."""
+    context = TaskContext.get()
+    if context is None or context.attemptNumber() >= _ATTEMPTS_CUT_OFF:
+        return None
+    return None if socket.gethostname() == driver_host else _CUT_OFF_S
 
 
 def _smaller(one: int | None, other: int) -> int | None:

@@ -22,7 +22,7 @@ from tests.spark.drivers import ROOT
 
 def make(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    installed = blocks("Installed on every machine")[0]
+    installed = blocks("docs/clusters.md", "Installed on every machine")[0]
     _run(filled(installed, {"python3 ": f"{sys.executable} ", "/opt/job": str(folder / "job")}))
     _run(f"{folder}/job/bin/pip install 'pyspark[connect]' 'pandas<3'")
     packed = {
@@ -31,8 +31,8 @@ def make(folder: Path) -> None:
         "--prefix packed": f"--force --quiet --prefix {folder}/packed",
         "--output ": f"--output {folder}/",
     }
-    _run(filled(blocks("A packed environment")[0], packed))
-    zipped = blocks("One file")[0]
+    _run(filled(blocks("docs/clusters.md", "A packed environment")[0], packed))
+    zipped = blocks("docs/clusters.md", "One file")[0]
     shutil.rmtree(folder / "dist", ignore_errors=True)
     _run(filled(zipped, {" dist": f" {folder}/dist", " kinesis.zip": f" {folder}/kinesis.zip"}))
     client = folder / "client"

@@ -1,4 +1,4 @@
-"""The code blocks of docs/clusters.md, which these tests run as they stand."""
+"""The code blocks of a page, which these tests run as they stand."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Mapping
 
 from tests.spark.drivers import ROOT
 
-PAGE = ROOT / "docs" / "clusters.md"
 
-
-def blocks(heading: str) -> list[str]:
-    """The code blocks below a heading and above the next one, in their order."""
-    parts = re.split(r"^#+ (.+)\n", PAGE.read_text(), flags=re.MULTILINE)
+def blocks(page: str, heading: str) -> list[str]:
+    """The code blocks below a heading and above the next one, in their order. `page`: its path."""
+    parts = re.split(r"^#+ (.+)\n", (ROOT / page).read_text(), flags=re.MULTILINE)
     text = dict(zip(parts[1::2], parts[2::2], strict=True))[heading]
     return re.findall(r"^```\w+\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 

@@ -33,7 +33,7 @@ def test_a_thin_client_on_spark_connect(
     env: dict[str, str],
     say: Say,
 ) -> None:
-    start, client = blocks("Spark Connect")
+    start, client = blocks("docs/clusters.md", "Spark Connect")
     defaults = "".join(f"{name} {value}\n" for name, value in SETTINGS.items())
     (tmp_path / "spark-defaults.conf").write_text(defaults)
     start = filled(start, {"/opt/job": str(made / "job"), MASTER: shared_cluster.master})

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def command(made: Path) -> str:
-    return filled(blocks("Installed on every machine")[1], {"/opt/job": str(made / "job")})
+    return filled(
+        blocks("docs/clusters.md", "Installed on every machine")[1], {"/opt/job": str(made / "job")}
+    )
 
 
 @pytest.mark.parametrize("sink", ["parquet", "batches"])

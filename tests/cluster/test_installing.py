@@ -45,7 +45,9 @@ def reads_all_through_a_reshard(run: Run, orders: Orders, say: Say) -> dict[str,
 def test_installed_on_every_machine(
     run: Run, orders: Orders, made: Path, env: dict[str, str], say: Say
 ) -> None:
-    command = filled(blocks("Installed on every machine")[1], {"/opt/job": str(made / "job")})
+    command = filled(
+        blocks("docs/clusters.md", "Installed on every machine")[1], {"/opt/job": str(made / "job")}
+    )
     with run.submit(command, env):
         pythons = reads_all_through_a_reshard(run, orders, say)
     assert set().union(*pythons.values()) == {f"{made}/job/bin/python"}
@@ -55,7 +57,7 @@ def test_a_packed_environment(
     run: Run, orders: Orders, made: Path, env: dict[str, str], say: Say
 ) -> None:
     shutil.copy(made / "environment.tar.gz", run.submit_folder)
-    with run.submit(blocks("A packed environment")[1], env):
+    with run.submit(blocks("docs/clusters.md", "A packed environment")[1], env):
         pythons = reads_all_through_a_reshard(run, orders, say)
     assert set().union(*pythons.values()) == {"./environment/bin/python"}
 
@@ -66,7 +68,9 @@ def test_with_another_python_for_the_driver_the_executors_run_that(
     """Spark's own instructions for archives set it."""
     shutil.copy(made / "environment.tar.gz", run.submit_folder)
     own = f"{made}/job/bin/python"
-    with run.submit(blocks("A packed environment")[1], env | {"PYSPARK_DRIVER_PYTHON": own}):
+    with run.submit(
+        blocks("docs/clusters.md", "A packed environment")[1], env | {"PYSPARK_DRIVER_PYTHON": own}
+    ):
         orders.put()
         run.hold()
         run.until_held(2)
@@ -85,7 +89,7 @@ def test_standalone_has_no_cluster_mode_for_python(
     run: Run, made: Path, env: dict[str, str], say: Say
 ) -> None:
     shutil.copy(made / "environment.tar.gz", run.submit_folder)
-    commands = blocks("A packed environment")[1]
+    commands = blocks("docs/clusters.md", "A packed environment")[1]
     commands = filled(commands, {"--archives": "--deploy-mode cluster --archives"})
     with run.submit(commands, env) as driver:
         driver.fail(LIMIT_S)
@@ -101,7 +105,7 @@ def test_one_file_beside_the_installed_dependencies(
     run: Run, orders: Orders, made: Path, env: dict[str, str], say: Say
 ) -> None:
     shutil.copy(made / "kinesis.zip", run.submit_folder)
-    command = filled(blocks("One file")[1], {"/opt": str(made)})
+    command = filled(blocks("docs/clusters.md", "One file")[1], {"/opt": str(made)})
     with run.submit(command, env):
         pythons = reads_all_through_a_reshard(run, orders, say)
     assert set().union(*pythons.values()) == {f"{made}/dependencies/bin/python"}
@@ -133,7 +137,8 @@ def test_py_files_alone_do_not_do(
 ) -> None:
     shutil.copy(made / "kinesis.zip", run.submit_folder)
     command = filled(
-        blocks("One file")[1], {"/opt": str(made), "export PYTHONPATH=kinesis.zip\n": ""}
+        blocks("docs/clusters.md", "One file")[1],
+        {"/opt": str(made), "export PYTHONPATH=kinesis.zip\n": ""},
     )
     with run.submit(command, env, before=before) as driver:
         driver.fail(LIMIT_S)

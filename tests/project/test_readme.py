@@ -1,25 +1,21 @@
-"""README.md says what is so: options, commands, error names, and examples that run."""
+"""README.md says what is so: options, commands, error names. Its code blocks are run by
+`tests/docs/`."""
 
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from kinesis_source import errors
 from kinesis_source.options import options_table
+from tests.docs.blocks import blocks_of
+from tests.docs.shell import command_lines
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-
-
-def code_blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
 def test_the_options_table_is_the_declaration_of_the_options() -> None:
@@ -36,8 +32,8 @@ def test_every_make_target_that_is_named_exists() -> None:
 
 
 def test_the_first_two_commands_are_the_demo_and_the_tests() -> None:
-    commands = [line.split("#")[0].strip() for line in code_blocks("sh")[0].splitlines()]
-    assert commands == ["make demo", "make test"]
+    first = next(block for block in blocks_of("README.md") if block.language == "sh")
+    assert command_lines(first) == ["make demo", "make test"]
 
 
 def user_facing_errors() -> list[str]:
@@ -76,41 +72,4 @@ def test_every_file_that_is_linked_or_named_by_path_exists() -> None:
         for path in re.findall(r"`((?:core|aws|options|planning|reading|spark)/[\w.]*)`", texts)
     ]
     assert paths
-    assert [path for path in paths if not (ROOT / path).exists()] == []
-
-
-@pytest.mark.parametrize("block", code_blocks("python"), ids=lambda code: code.split("(")[0][-24:])
-def test_the_python_examples_compile(block: str) -> None:
-    compile(block, "README.md", "exec")
-
-
-CONFTEST = """
-import pytest
-from pyspark.sql import SparkSession
-
-@pytest.fixture(scope="session")
-def spark():
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
-"""
-
-
-@pytest.mark.spark
-def test_the_example_of_a_users_test_passes_in_a_project_that_has_a_spark_fixture(
-    tmp_path: Path,
-) -> None:
-    (example,) = [block for block in code_blocks("python") if "local_kinesis" in block]
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_orders.py").write_text(example)
-    # In a process of its own, as this one's Spark belongs to other tests.
-    finished = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-    )
-    assert finished.returncode == 0, finished.stdout
-    assert "1 passed" in finished.stdout
+    assert [path for path in paths if not (ROOT / path.partition("#")[0]).exists()] == []

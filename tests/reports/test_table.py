@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.named_tests import NODE_ID, ROOT, exists, names_in
+
 TABLE = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
 
 #: The numbers of the list; those that are missing were never given or are told by another row.
@@ -16,20 +16,8 @@ ROWS = sorted(
     {*range(1, 92)} - {10, 11, 21, 24, 45, 50, 54, 60, 61, 62, 72, 80},
 )
 _ROW = re.compile(r"^\| (\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-_NODE_ID = re.compile(r"`(tests/[^`]+)`")
 ENTRIES = {int(number): answer for number, _, answer in _ROW.findall(TABLE)}
-NODE_IDS = sorted({node_id for answer in ENTRIES.values() for node_id in _NODE_ID.findall(answer)})
-
-
-def names_in(path: Path) -> set[str]:
-    """The node ids of a file, without its path: `test_name` and `TestClass::test_name`."""
-    found: set[str] = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef):
-            found.add(node.name)
-        elif isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}::{n.name}" for n in node.body if isinstance(n, ast.FunctionDef)}
-    return {name for name in found if name.rpartition("::")[2].startswith("test_")}
+NODE_IDS = sorted({node_id for answer in ENTRIES.values() for node_id in NODE_ID.findall(answer)})
 
 
 def test_every_row_of_the_list_is_there_once_and_in_order() -> None:
@@ -41,15 +29,14 @@ def test_every_row_of_the_list_is_there_once_and_in_order() -> None:
 def test_a_row_names_a_test_or_says_why_it_is_left_out(number: int) -> None:
     answer = ENTRIES[number]
     if not answer.startswith("left out: "):
-        assert _NODE_ID.search(answer)
-    elif not _NODE_ID.search(answer):
+        assert NODE_ID.search(answer)
+    elif not NODE_ID.search(answer):
         assert len(answer) > len("left out: ") + 20, "a reason"
 
 
 @pytest.mark.parametrize("node_id", NODE_IDS)
 def test_a_test_that_is_named_exists(node_id: str) -> None:
-    path, _, name = node_id.partition("::")
-    assert name in names_in(ROOT / path)
+    assert exists(node_id)
 
 
 def test_every_test_of_this_folder_is_named_by_its_row() -> None:

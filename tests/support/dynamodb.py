@@ -16,11 +16,11 @@ REGION = "eu-west-1"
 class LocalDynamoDB:
     """`client`: the SDK's own, to write rows past the code under test and to look at them."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, region: str = REGION) -> None:
         self.url = url
         session = Session()
         session.set_credentials(KEYS["awsAccessKeyId"], KEYS["awsSecretKey"])
-        self.client: Any = session.create_client("dynamodb", region_name=REGION, endpoint_url=url)
+        self.client: Any = session.create_client("dynamodb", region_name=region, endpoint_url=url)
 
     def create_lease_table(self, name: str, rows: Iterable[dict[str, Any]] = ()) -> None:
         """A table as the KCL creates it."""
@@ -46,12 +46,12 @@ class LocalDynamoDB:
 
 
 @contextmanager
-def local_dynamodb() -> Iterator[LocalDynamoDB]:
+def local_dynamodb(region: str = REGION) -> Iterator[LocalDynamoDB]:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
-        local = LocalDynamoDB(f"http://{host}:{port}")
+        local = LocalDynamoDB(f"http://{host}:{port}", region)
         yield local
         # All of moto's servers of a process share their tables.
         for name in local.client.list_tables()["TableNames"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -23,6 +24,7 @@ from kinesis_source.core.positions import (
 from kinesis_source.core.ranges import ShardRange
 from kinesis_source.errors import (
     AccessDeniedError,
+    ConfigurationError,
     DataLossError,
     KinesisSourceError,
     StreamNotFoundError,
@@ -64,6 +66,7 @@ class Reading:
         first_record: int | None = None,
         max_bytes_per_s: int = SECOND_BYTES,
         on_loss: Callable[[Loss], None] | None = None,
+        cut_off_s: float | None = None,
     ) -> ShardReader:
         shard_range = ShardRange(
             SHARD,
@@ -72,7 +75,14 @@ class Reading:
             first_record,
         )
         on_loss = on_loss or self.losses.append
-        return ShardReader(self.connection, self.guard, shard_range, max_bytes_per_s, on_loss)
+        return ShardReader(
+            self.connection,
+            self.guard,
+            shard_range,
+            max_bytes_per_s,
+            on_loss,
+            cut_off_s=cut_off_s,
+        )
 
     def read(self, start: Position, end: int | ShardEnd, **rest: object) -> list[int]:
         reader = self.reader(start, end, **rest)  # type: ignore[arg-type]
@@ -194,6 +204,34 @@ def test_a_long_outage_warns_once_a_minute(
     assert 4 <= len(told) <= 6
     assert all(SHARD in text and "GetRecords" in text for text in told)
     assert reading.calls("GetRecords") <= 300 / 10 + 8
+
+
+def test_a_host_that_gets_no_answer_at_all_gives_up(reading: Reading) -> None:
+    put = reading.put(1)
+    reading.kinesis.inject(Fault("reset", times=None))
+    began = reading.clock.monotonic()
+    with pytest.raises(ConfigurationError) as failed:
+        reading.read(TRIM_HORIZON, put[0], cut_off_s=300.0)
+    assert 300 < reading.clock.monotonic() - began < 330
+    host = f"{SHARD}: host {socket.gethostname()} has had no answer for 3"
+    assert str(failed.value).startswith(host)
+    assert "check this host's routes, proxy and DNS. Nothing is lost" in str(failed.value)
+
+
+@pytest.mark.parametrize("kind", ["throttle", "unavailable", "truncated"])
+def test_a_refusal_is_an_answer(reading: Reading, kind: FaultKind) -> None:
+    """Of a service that has trouble, which another worker would meet too."""
+    put = reading.put(1)
+    until_ms = reading.clock.now_ms() + 900_000
+    reading.kinesis.inject(Fault(kind, "GetRecords", until_ms=until_ms))
+    assert reading.read(TRIM_HORIZON, put[0], cut_off_s=300.0) == put
+
+
+def test_answers_in_between_begin_the_time_anew(reading: Reading) -> None:
+    put = reading.put(1)
+    reading.kinesis.inject(Fault("reset", times=None, probability=0.5))
+    reading.kinesis.inject(Fault("throttle", until_ms=reading.clock.now_ms() + 1_800_000))
+    assert reading.read(TRIM_HORIZON, put[0], cut_off_s=300.0) == put
 
 
 def test_what_waiting_does_not_mend_is_raised(reading: Reading) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import pickle
+import socket
 import sys
 from typing import Any
 
 import pytest
+from pyspark import TaskContext
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -30,6 +32,7 @@ from kinesis_source.errors import (
 )
 from kinesis_source.options import Options
 from kinesis_source.reading.arrow import SCHEMA as ARROW_SCHEMA
+from kinesis_source.spark import stream_reader
 from kinesis_source.spark.partition import KinesisInputPartition
 from kinesis_source.spark.source import SCHEMA, KinesisDataSource
 from kinesis_source.spark.stream_reader import KinesisStreamReader
@@ -212,6 +215,21 @@ def test_the_region_travels_with_the_partition(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
     list(reader.read(partition))
     assert seen == [None, "eu-central-1"]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "same_host", "cut_off_s"),
+    [(0, False, 300.0), (1, False, 300.0), (2, False, None), (0, True, None)],
+)
+def test_early_attempts_on_other_hosts_do_not_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch, attempt: int, same_host: bool, cut_off_s: float | None
+) -> None:
+    """Spark may run the task elsewhere; a later attempt, or one beside the driver, waits."""
+    context = TaskContext()
+    context._attemptNumber = attempt
+    monkeypatch.setattr(TaskContext, "_taskContext", context)
+    host = socket.gethostname() if same_host else "driver.example"
+    assert stream_reader._cut_off_s(host) == cut_off_s
 
 
 def test_a_driver_without_a_region_says_so(
