@@ -24,7 +24,7 @@ from kinesis_source.aws.service_errors import CALL_FAILURES, Call, incomplete_an
 from kinesis_source.clock import Clock
 from kinesis_source.core.hashkeys import HashKeyRange
 from kinesis_source.core.shards import Shard, StreamIdentity, StreamSummary
-from kinesis_source.errors import CredentialsError, TransientServiceError
+from kinesis_source.errors import AccessDeniedError, CredentialsError, TransientServiceError
 
 #: How often a listing is begun again when its paging token expires (300 s) before it is done.
 _LISTING_ATTEMPTS = 3
@@ -169,7 +169,7 @@ class KinesisClient:
         self._renew = renew
         self._renewal = threading.Lock()
         self._next_renewal = clock.monotonic()
-        self._refusal: CredentialsError | None = None
+        self._refusal: CredentialsError | AccessDeniedError | None = None
         self._patience = patience
         self._clock = clock
         self._role = role
@@ -285,8 +285,10 @@ class KinesisClient:
             used = self._renewed(None)
         try:
             return self._answer_of(used, call, method, params)
-        except CredentialsError as error:
-            if self._renew is None:
+        except (CredentialsError, AccessDeniedError) as error:
+            # What an executor has kept from task to task may have been revoked.
+            may_be_mended = isinstance(error, CredentialsError) or self._role == "executor"
+            if self._renew is None or not may_be_mended:
                 raise
             self._refusal = error
         return self._answer_of(self._renewed(used), call, method, params)
@@ -294,7 +296,7 @@ class KinesisClient:
     def _renewed(self, refused: Any | None) -> Any:
         """A client in place of `refused`: the one that another thread has made since, or a new one.
 
-        Raises the last `CredentialsError` where one was made just now, in vain."""
+        Raises the last refusal where one was made just now, in vain."""
         assert self._renew is not None
         with self._renewal:
             if self._boto_client is refused:

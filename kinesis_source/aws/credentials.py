@@ -18,7 +18,7 @@ import logging
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,7 +29,13 @@ from botocore.credentials import (
     RefreshableCredentials,
     create_credential_resolver,
 )
-from botocore.exceptions import CredentialRetrievalError, NoCredentialsError, ParamValidationError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    NoCredentialsError,
+    ParamValidationError,
+)
 from botocore.session import Session
 
 from kinesis_source.aws.service_clock import parse_date_ms
@@ -173,6 +179,8 @@ def load_credentials(
         try:
             with _as_sdk_error(found.method):
                 keys = found.get_frozen_credentials()
+                if not all(isinstance(key, str) and key for key in (keys[0], keys[1])):
+                    raise TypeError
         except CALL_FAILURES as error:
             raise translate(error, call, clock.now_ms()) from None
         # Whole seconds left: the first number of seconds in which they would expire.
@@ -215,33 +223,48 @@ def assume_role(
                 aws_secret_access_key=own.secret_key,
                 aws_session_token=own.token,
             )
-            with closing(client):
-                answer = client.assume_role(**request)
+            with closing(client), _as_sdk_error("assume-role"):
+                return _fetched(client.assume_role(**request), clock)
         except CALL_FAILURES as error:
             # `from None`: the SDK's errors hold the request, headers included.
             raise translate(error, call, clock.now_ms()) from None
-        given = answer["Credentials"]
-        expires_ms = given["Expiration"].timestamp() * 1000
-        # By the service's clock, since the machine's may be minutes off.
-        date = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
-        now_ms = parse_date_ms(date) or clock.now_ms()
-        keys = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
-        return Fetched(keys.get_frozen_credentials(), max(0.0, (expires_ms - now_ms) / 1000))
 
     description = f"the credentials of the role {options.role_arn}"
     return RenewedCredentials(fetch, "assume-role", description, clock)
 
 
+def _fetched(answer: Mapping[str, Any], clock: Clock) -> Fetched:
+    """From STS's answer to AssumeRole."""
+    given = answer["Credentials"]
+    expires_ms = given["Expiration"].timestamp() * 1000
+    # By the service's clock, since the machine's may be minutes off.
+    date = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
+    now_ms = parse_date_ms(date) or clock.now_ms()
+    keys = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+    return Fetched(keys.get_frozen_credentials(), max(0.0, (expires_ms - now_ms) / 1000))
+
+
 @contextmanager
 def _as_sdk_error(provider: str) -> Iterator[None]:
     """Makes one of the SDK's errors of what it lets through: a token file that is missing or empty
-    while it is replaced, a process that cannot be run or prints no JSON, new credentials that have
-    expired."""
+    while it is replaced, a process that cannot be run, new credentials that have expired, an answer
+    that lacks something or is nothing of the kind (a proxy's page)."""
     try:
         yield
-    except (ParamValidationError, OSError, RuntimeError, ValueError, KeyError) as error:
+    except (BotoCoreError, ClientError) as error:
+        # Among them some that are an OSError or a ValueError, too.
+        if not isinstance(error, ParamValidationError):
+            raise
+        raise CredentialRetrievalError(provider=provider, error_msg=str(error)) from None
+    except (OSError, RuntimeError) as error:
         raise CredentialRetrievalError(
             provider=provider, error_msg=f"{type(error).__name__}: {error}"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        # Its text may quote what was answered.
+        raise CredentialRetrievalError(
+            provider=provider,
+            error_msg=f"{type(error).__name__}: what came is not credentials with an expiry",
         ) from None
 
 
@@ -280,4 +303,15 @@ def _made_from(options: Options, region: str) -> Hashable:
         options.role_session_name,
         options.sts_endpoint_url,
         frozenset(item for item in os.environ.items() if item[0].startswith("AWS_")),
+        _edition(os.environ.get("AWS_CONFIG_FILE", "~/.aws/config")),
+        _edition(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")),
     )
+
+
+def _edition(path: str) -> tuple[int, int] | None:
+    """Another one after the file was changed; None if there is none."""
+    try:
+        found = os.stat(os.path.expanduser(path))
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

@@ -6,14 +6,15 @@ a process that has had an answer from Kinesis takes such an error as an outage, 
 wait out with a warning once a minute, for five minutes.
 
 What has never worked is a mistake and is raised at once: on the driver, and with keys given in the
-options, which cannot renew themselves. On an executor it is given 90 seconds at first: the driver
-has planned the batch with credentials of its own a moment before, and on a cluster Spark tries a
-task four times.
+options, which cannot renew themselves. A process of an executor is given 90 seconds before its
+first answer: the driver has planned the batch with credentials of its own a moment before, and on a
+cluster Spark tries a task four times.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from kinesis_source.aws.service_errors import Call
 from kinesis_source.clock import Clock
@@ -24,19 +25,27 @@ FIRST_PATIENCE_S = 90.0
 
 
 class CredentialsPatience:
-    """Of one process with one stream. Thread-safe."""
+    """Of one connection. Thread-safe."""
 
-    def __init__(self, clock: Clock, at_first_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        at_first_s: float = 0.0,
+        on_first_answer: Callable[[], object] = lambda: None,
+    ) -> None:
         """`at_first_s`: how long to wait while there has been no answer at all."""
         self._clock = clock
         self._lock = threading.Lock()
         self._patience_s = at_first_s
+        self._on_first_answer = on_first_answer
         self._since: float | None = None
 
     def answered(self) -> None:
         """The service has taken the credentials."""
         if self._since is not None or self._patience_s < PATIENCE_S:
             with self._lock:
+                if self._patience_s < PATIENCE_S:
+                    self._on_first_answer()
                 self._patience_s = PATIENCE_S
                 self._since = None
 

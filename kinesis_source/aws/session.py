@@ -13,7 +13,7 @@ read by each connection, and again when they are refused.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -28,7 +28,7 @@ from botocore.session import Session
 from kinesis_source.aws.client import KinesisClient, StreamRef
 from kinesis_source.aws.credentials import KeptCredentials, assume_role, load_credentials
 from kinesis_source.aws.decode import install_decoders
-from kinesis_source.aws.patience import FIRST_PATIENCE_S, CredentialsPatience
+from kinesis_source.aws.patience import FIRST_PATIENCE_S, PATIENCE_S, CredentialsPatience
 from kinesis_source.aws.service_errors import credentials_error
 from kinesis_source.clock import Clock, SystemClock
 from kinesis_source.errors import CredentialsError
@@ -45,6 +45,8 @@ _CONNECT_TIMEOUT_S = 5
 
 #: Of this process, from one task to the next.
 _KEPT = KeptCredentials()
+#: What this process, of an executor, has had answers for.
+_ANSWERED: set[Hashable] = set()
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -115,11 +117,20 @@ def connect(
     stream = StreamRef(options.stream_name, options.stream_arn)
     patience = None
     if role != "command" and options.aws_access_key_id is None:
-        patience = CredentialsPatience(clock, FIRST_PATIENCE_S if role == "executor" else 0.0)
+        patience = _patience(options, role, clock)
     # An executor makes its client when it reads, where it may wait for credentials.
     first = None if role == "executor" else make_client()
     client = KinesisClient(first, stream, clock, role, make_client, patience)
     return Connection(client, clock, threads, client.close)
+
+
+def _patience(options: Options, role: ProcessRole, clock: Clock) -> CredentialsPatience:
+    if role == "driver":
+        return CredentialsPatience(clock)
+    # Each task makes a connection; what counts is whether the process has had an answer.
+    key = (options.stream_name, options.profile, options.role_arn)
+    at_first_s = PATIENCE_S if key in _ANSWERED else FIRST_PATIENCE_S
+    return CredentialsPatience(clock, at_first_s, lambda: _ANSWERED.add(key))
 
 
 def sdk_client(

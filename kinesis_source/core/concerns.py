@@ -13,6 +13,8 @@ from kinesis_source.core.times import format_duration
 
 #: A throttle that lasts no longer, or a parent that takes no longer, is nothing unusual.
 LONG_THROTTLE_MS = 60_000
+#: Not of KMS, of STS or of an account.
+_RATE_OF_A_SHARD = "ProvisionedThroughputExceededException"
 LONG_WAIT_MS = 300_000
 
 
@@ -23,6 +25,18 @@ class Wait:
     shard_id: str
     parents: tuple[str, ...]
     waited_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """Calls for a shard have been refused for rate again and again. `reason`: of the last one."""
+
+    lasted_ms: int
+    reason: str
+
+    @property
+    def is_long(self) -> bool:
+        return self.lasted_ms > LONG_THROTTLE_MS
 
 
 def nearing_horizon(behind: Mapping[str, int], retention_ms: int) -> str | None:
@@ -41,17 +55,20 @@ def nearing_horizon(behind: Mapping[str, int], retention_ms: int) -> str | None:
     )
 
 
-def throttled_long(throttled: Mapping[str, int]) -> str | None:
-    """`throttled`: by shard, for how long its calls have been throttled again and again,
-    milliseconds."""
-    long = {i: for_ms for i, for_ms in throttled.items() if for_ms > LONG_THROTTLE_MS}
+def throttled_long(throttles: Mapping[str, Throttle]) -> str | None:
+    long = {i: throttle for i, throttle in throttles.items() if throttle.is_long}
     if not long:
         return None
-    worst = max(long, key=lambda i: (long[i], i))
+    worst = max(long, key=lambda i: (long[i].lasted_ms, i))
+    advice = ""
+    if _RATE_OF_A_SHARD in long[worst].reason:
+        advice = (
+            ". Readers share a shard's 5 calls and 2 MB a second: slow others down, lower "
+            "maxFetchRate or raise minFetchPeriod here, or add shards"
+        )
     return (
-        f"{worst} has been throttled for {format_duration(long[worst])}"
-        f"{_more(long, 'throttled as well')}. Other readers take its 5 calls or 2 MB a second: "
-        "slow them down, lower maxFetchRate or raise minFetchPeriod here, or add shards"
+        f"{worst} has been throttled for {format_duration(long[worst].lasted_ms)}"
+        f"{_more(long, 'throttled as well')}: {long[worst].reason}{advice}"
     )
 
 

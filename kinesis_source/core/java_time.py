@@ -67,7 +67,10 @@ def parse_java_time(text: str, pattern: str) -> datetime:
         )
     except ValueError as error:
         raise ValueError(f"the time {text!r} does not exist: {error}") from None
-    return local - _offset(parts["zone"])
+    try:
+        return local - _offset(parts["zone"])
+    except OverflowError:
+        raise ValueError(f"the time {text!r} lies outside the years 1 to 9999") from None
 
 
 def _regex_of(pattern: str) -> str:
@@ -107,5 +110,8 @@ def _offset(zone: str) -> timedelta:
     numbers = re.search(r"([+-])(\d\d):?(\d\d)$", zone)
     if numbers is None:
         raise ValueError(f"the zone {zone!r} may mean several; expected an offset such as +02:00")
-    offset = timedelta(hours=int(numbers[2]), minutes=int(numbers[3]))
+    hours, minutes = int(numbers[2]), int(numbers[3])
+    if hours > 18 or minutes > 59:
+        raise ValueError(f"the offset {zone!r} does not exist; expected -18:00 to +18:00")
+    offset = timedelta(hours=hours, minutes=minutes)
     return -offset if numbers[1] == "-" else offset

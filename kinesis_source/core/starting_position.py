@@ -57,6 +57,8 @@ class PerShard:
 
     default: StreamStart
     shards: dict[str, ShardStart]
+    #: The stream whose shards are named, where the text says so.
+    stream_name: str | None = None
 
     def __str__(self) -> str:
         values = {"default": self.default, **self.shards}
@@ -83,10 +85,13 @@ def _parse_map(text: str) -> StartingPosition:
         entries = json.loads(text, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
         raise ValueError(f"expected JSON; at character {error.pos}: {error.msg}") from None
+    except RecursionError:
+        raise ValueError("expected JSON of two levels at most") from None
     if "at_timestamp" in entries:
         return _parse_time_with_format(entries)
     default: StreamStart = LATEST
     shards: dict[str, ShardStart] = {}
+    stream_name: str | None = None
     for key, value in entries.items():
         try:
             if key == "default":
@@ -94,11 +99,13 @@ def _parse_map(text: str) -> StartingPosition:
             elif _SHARD_ID.fullmatch(key):
                 foreign = isinstance(value, dict) and "iteratorType" in value
                 shards[key] = (_parse_iterator if foreign else _parse_shard_start)(value)
-            elif key != "metadata" or not isinstance(value, dict):
+            elif key == "metadata" and isinstance(value, dict):
+                stream_name = value.get("streamName")
+            else:
                 raise ValueError("expected 'default' or a shard id such as shardId-000000000000")
         except ValueError as error:
             raise ValueError(f"for {key!r}: {error}") from None
-    return PerShard(default, shards)
+    return PerShard(default, shards, stream_name)
 
 
 def _text(value: object) -> str:

@@ -15,7 +15,13 @@ from kinesis_source.core.starting_position import PerShard, StartingPosition
 from kinesis_source.errors import OptionError
 from kinesis_source.options.declaration import OPTIONS, OptionSpec, options_table
 from kinesis_source.options.naming import Given, resolve_names
-from kinesis_source.options.values import STREAM_ARN, Secret, parse_secret, region_of_endpoint
+from kinesis_source.options.values import (
+    STREAM_ARN,
+    Secret,
+    parse_endpoint_url,
+    parse_secret,
+    region_of_endpoint,
+)
 
 __all__ = ["OPTIONS", "OptionSpec", "Options", "Secret", "options_table"]
 
@@ -66,6 +72,7 @@ class Options:
             options["startingPosition"] = Given("startingPosition", "TRIM_HORIZON")
         values = {spec.field: _value_of(spec, options.get(spec.name)) for spec in OPTIONS}
         _complete_stream(values, options)
+        _check_start(options, values)
         _check_lease_tables(options, values)
         _check_data_loss(values)
         _check_credentials(options)
@@ -78,8 +85,12 @@ def _value_of(spec: OptionSpec, given: Given | None) -> Any:
     try:
         return spec.parse(given.text)
     except ValueError as error:
-        # A URL may hold a password before the @.
-        shown = "***" if spec.parse is parse_secret else re.sub("//.*@", "//***@", given.found)
+        shown = given.found
+        if spec.parse is parse_secret:
+            shown = "***"
+        elif spec.parse is parse_endpoint_url:
+            # It may hold a password before the @.
+            shown = re.sub("^.*@", "***@", shown, flags=re.DOTALL)
         raise OptionError(f"option {given.said}: found {shown!r}; {error}") from None
 
 
@@ -111,6 +122,15 @@ def _complete_stream(values: dict[str, Any], options: Mapping[str, Given]) -> No
             f"expected them to agree. Leave {said} out, or give that of the stream's region"
         )
     values["region"] = values["region"] or region
+
+
+def _check_start(options: Mapping[str, Given], values: Mapping[str, Any]) -> None:
+    start = values["starting_position"]
+    if isinstance(start, PerShard) and start.stream_name not in (None, values["stream_name"]):
+        raise OptionError(
+            f"{options['startingPosition'].said} is an offset of the stream {start.stream_name!r}; "
+            f"expected one of {values['stream_name']!r}"
+        )
 
 
 def _check_lease_tables(options: Mapping[str, Given], values: Mapping[str, Any]) -> None:

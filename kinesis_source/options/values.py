@@ -145,15 +145,22 @@ def parse_stream_arn(text: str) -> str:
     return text
 
 
+#: Of these characters the SDK takes hosts.
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\.?", re.ASCII)
+
+
 def parse_endpoint_url(text: str) -> str:
     try:
         url = urlsplit(text)
-        valid = url.scheme in ("http", "https") and url.hostname and url.username is None
-        _ = url.port
+        host, _ = url.hostname or "", url.port
+        valid = url.scheme in ("http", "https") and url.username is None
     except ValueError:
         valid = False
-    if not valid:
-        raise ValueError("expected http(s)://host[:port], without user name or password")
+    if not valid or not (_HOST.fullmatch(host) or ":" in host):
+        raise ValueError(
+            "expected http(s)://host[:port], without user name or password; a host has letters, "
+            "digits, dots and hyphens, and no underscore"
+        )
     return text
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kinesis_source.aws.cursor import ShardCursor
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
-from kinesis_source.core.concerns import LONG_THROTTLE_MS, Wait
+from kinesis_source.core.concerns import Throttle, Wait
 from kinesis_source.core.ends import End, Jump, choose_end, later
 from kinesis_source.core.horizon import Limits, earlier, plan_horizon
 from kinesis_source.core.lineage import (
@@ -54,8 +54,8 @@ class BatchPlan:
     """`shards`: the tracked shards after the batch. `views`: what was seen of the readable ones.
     `ends`: where the batch ends in those of which it reads something or that have ended.
     `pending`: shards that must be read further before a run with targets is over.
-    `waits`: the shards that wait for their parents. `throttled`: how long calls for a shard have
-    been throttled again and again, milliseconds.
+    `waits`: the shards that wait for their parents. `throttles`: of those whose calls are refused
+    for rate again and again. `unseen`: shards for which there has been no answer yet.
     `due`: the monotonic time from which the service's budget allows to look at the readable shards
     again; those that failed wait for longer by themselves."""
 
@@ -64,7 +64,8 @@ class BatchPlan:
     ends: dict[str, End]
     pending: Collection[str]
     waits: Collection[Wait]
-    throttled: Mapping[str, int]
+    throttles: Mapping[str, Throttle]
+    unseen: Collection[str]
     due: float
 
 
@@ -130,8 +131,9 @@ class BatchPlanner:
             raise IncompleteListingError("no shard of the offset exists any more, nor a known heir")
         pending = targets.pending(self.known, after, views) if targets is not None else ()
         due = max((w.due for w in self._watches.values() if w.failure is None), default=0.0)
-        throttled = {i: w.throttled_ms for i, w in self._watches.items()}
-        return BatchPlan(after, views, ends, pending, self._waits(after), throttled, due)
+        throttles = {i: w.throttle for i, w in self._watches.items() if w.throttle is not None}
+        unseen = [i for i, w in self._watches.items() if not w.has_answered]
+        return BatchPlan(after, views, ends, pending, self._waits(after), throttles, unseen, due)
 
     def read_until_ms(self, shard_id: str, place: TrackedShard) -> int | None:
         """The read-until time of `place`, moved on while the shard was idle."""
@@ -217,7 +219,8 @@ class BatchPlanner:
         failed = {
             i: w.failure
             for i, w in self._watches.items()
-            if isinstance(w.failure, TransientServiceError) and w.throttled_ms <= LONG_THROTTLE_MS
+            if isinstance(w.failure, TransientServiceError)
+            if w.throttle is None or not w.throttle.is_long
         }
         if failed:
             self._warnings.warn(

@@ -79,10 +79,11 @@ def concerns(plan: BatchPlan, state: StreamState, retention_ms: int) -> Iterator
         i: behind_ms
         for i, behind_ms in state.behind.items()
         if plan.shards[i].read_until_ms is not None or plan.shards[i].position != TRIM_HORIZON
+        if i not in plan.unseen
     }
     for subject, concern in (
         ("retention", nearing_horizon(promised, retention_ms)),
-        ("throttles", throttled_long(plan.throttled)),
+        ("throttles", throttled_long(plan.throttles)),
         ("parents", waiting_long(plan.waits, state.behind)),
     ):
         if concern is not None:

@@ -12,6 +12,7 @@ from kinesis_source.aws.client import IteratorStart, RecordsPage
 from kinesis_source.aws.cursor import ShardCursor, seen
 from kinesis_source.aws.session import Connection
 from kinesis_source.aws.stream_guard import StreamGuard
+from kinesis_source.core.concerns import Throttle
 from kinesis_source.core.ends import End, Jump, JumpSearch, later
 from kinesis_source.core.loss import Loss
 from kinesis_source.core.offset import TrackedShard
@@ -42,11 +43,13 @@ _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 8.0
 _LONGEST_THROTTLE_S = 2.0
 _LONGEST_WALK_DOUBLINGS = 8
 #: After so long without a throttle the shard counts as no longer throttled.
-_CALM_S = 60.0
+_CALM_S = 30.0
 #: Records seen longer ago are looked for again: as long as a shard iterator lives.
 _FORGET_S = 300.0
 #: A read-until time is not made more exact than this at the cost of a call.
 _WORTH_CONFIRMING_MS = 60_000
+#: A record may bear an arrival time later than that of its successors, by less than this.
+_DISORDER_MS = 10_000
 
 
 class ShardWatch:
@@ -87,8 +90,10 @@ class ShardWatch:
         self._empty_from_ms: int | None = None
         self._due = self._seen_at = self._clock.monotonic()
         self._backoff_s = _FIRST_BACKOFF_S
-        #: The first and last of throttles that came within a minute of each other.
-        self._throttles_s: tuple[float, float] | None = None
+        #: There has been an answer.
+        self.has_answered = False
+        #: The first and last of throttles that followed each other, and the reason of the last.
+        self._throttles: tuple[float, float, str] | None = None
 
     @property
     def due(self) -> float:
@@ -96,13 +101,13 @@ class ShardWatch:
         return self._due
 
     @property
-    def throttled_ms(self) -> int:
-        """For how long calls have been throttled, with no minute without a throttle; else 0."""
-        if self._throttles_s is None:
-            return 0
-        first_s, last_s = self._throttles_s
+    def throttle(self) -> Throttle | None:
+        """Of the last throttles, if they came again and again and not too long ago."""
+        if self._throttles is None:
+            return None
+        first_s, last_s, reason = self._throttles
         now = self._clock.monotonic()
-        return int((now - first_s) * 1000) if now - last_s < _CALM_S else 0
+        return Throttle(int((now - first_s) * 1000), reason) if now - last_s < _CALM_S else None
 
     def probe(self, closed: bool) -> None:
         """Look for records past the position, unless some were seen already or it is too early.
@@ -113,7 +118,7 @@ class ShardWatch:
         started = self._clock.monotonic()
         self._calls_at_once = 0
         if self._unread and started - self._seen_at > _FORGET_S:
-            self._forget()  # a limit held them back; they may have been trimmed meanwhile
+            self._see_again()  # a limit held them back; they may have been trimmed meanwhile
         may_call = started >= self._due
         if may_call:
             self.failure = None
@@ -141,12 +146,17 @@ class ShardWatch:
         """Take in one page. True if the next one should be looked at too."""
         self._is_confirming = False
         page = self._cursor.next_page(self._limit)
+        self.has_answered = True
         records = [seen(r) for r in page.records]
         self._unread += records
         asked = self._limit
         if records:
             mean_size = 1 + sum(r.size_bytes for r in records) // len(records)
             self._limit = max(1, min(_PROBE_LIMIT, _PROBE_BYTES // mean_size))
+        if self._unread and self.read_until_ms is not None:
+            # Nothing was left between the position and the first unread record.
+            known_ms = self._unread[0].arrival_ms - _DISORDER_MS
+            self.read_until_ms = later(self.read_until_ms, known_ms)
         self._reached = page.reached
         self.doubts_end = page.reached is Reached.END and not (closed or page.has_child_shards)
         if self.doubts_end:
@@ -265,13 +275,25 @@ class ShardWatch:
         self._open_at(TrackedShard(self.place.position, self.read_until_ms))
         self._unread = []
 
+    def _see_again(self) -> None:
+        """The same, and where the first unread record is still there nothing has been lost since:
+        a loss that was told is not told again. A start without a record promises what is left."""
+        first_record = None
+        if isinstance(self.place.position, AfterSequenceNumber):
+            first_record = self._unread[0].sequence_number
+        self._open_at(TrackedShard(self.place.position, self.read_until_ms), first_record)
+        self._unread = []
+
     def _reopen(self) -> None:
         """Read on from the cursor's place by a new iterator."""
         self._open_at(TrackedShard(self._cursor.position, self._cursor.read_until_ms))
 
-    def _open_at(self, place: TrackedShard) -> None:
-        """Until the next look nothing is known of what lies past the cursor."""
-        self._cursor = ShardCursor(self._client, self._guard, self.shard_id, place, self._on_loss)
+    def _open_at(self, place: TrackedShard, first_record: int | None = None) -> None:
+        """Until the next look nothing is known of what lies past the cursor. `first_record`: as for
+        `ShardCursor`."""
+        self._cursor = ShardCursor(
+            self._client, self._guard, self.shard_id, place, self._on_loss, first_record
+        )
         self._reached = Reached.MORE
         self._tip_ms = None  # by an iterator that is gone
 
@@ -282,8 +304,8 @@ class ShardWatch:
         longest_s = _LONGEST_BACKOFF_S
         if isinstance(error, TransientServiceError) and error.throttled:
             longest_s = _LONGEST_THROTTLE_S
-            first_s = self._throttles_s[0] if self._throttles_s and self.throttled_ms else now
-            self._throttles_s = (first_s, now)
+            first_s = self._throttles[0] if self._throttles and self.throttle else now
+            self._throttles = (first_s, now, str(error))
         self._backoff_s = min(longest_s, 2 * self._backoff_s)
         self._due = max(self._due, now + self._backoff_s)
 

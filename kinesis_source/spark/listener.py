@@ -43,6 +43,8 @@ class KinesisMetricsListener(StreamingQueryListener):
 
     `logger` gets a line for each of these at INFO (shown if the driver's logging shows INFO), and
     at ERROR the error that ended a query. By default it is this module's.
+
+    `session`: the one whose queries it is told of, where that is not the driver's only one.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class KinesisMetricsListener(StreamingQueryListener):
         callback: Callable[[QueryFigures], object] | None = None,
         logger: logging.Logger | None = None,
         clock: Clock | None = None,
+        session: SparkSession | None = None,
     ) -> None:
         self._callback = callback
+        self._session = session
         self._logger = logger or logging.getLogger(__name__)
         self._warnings = PacedWarnings(self._logger, clock or SystemClock())
         #: The last report of each run that has not ended.
@@ -68,14 +72,20 @@ class KinesisMetricsListener(StreamingQueryListener):
         all the time is idle, too, and its lag grows."""
         try:
             # Only Spark Connect tells a listener its session.
-            session = self.spark or SparkSession.getActiveSession()
+            session = self._session or self.spark or SparkSession.getActiveSession()
             query = session.streams.get(str(event.id)) if session is not None else None
             progress = query.lastProgress if query is not None else None
         except Exception as error:
             self._warnings.warn("an idle query", f"its progress is not known: {error!r}")
             return
+        if query is None:
+            self._warnings.warn(
+                f"query {event.id}",
+                "is idle, and the active session does not know it: give its own as "
+                "KinesisMetricsListener(session=…)",
+            )
         # A later one comes with an event of its own.
-        if progress is not None and progress.timestamp == event.timestamp:
+        elif progress is not None and progress.timestamp == event.timestamp:
             self._take(json.loads(progress.json))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
@@ -104,7 +114,7 @@ class KinesisMetricsListener(StreamingQueryListener):
         if self._callback is not None:
             try:
                 self._callback(figures)
-            except Exception as error:
+            except BaseException as error:  # SystemExit would end Spark's thread of callbacks
                 self._warnings.warn("the callback for Kinesis figures", f"failed: {error!r}")
 
 

@@ -43,7 +43,7 @@ def test_an_offset_of_awslabs() -> None:
     )
     number = int(place["iteratorPosition"])
     assert parse_starting_position(text) == PerShard(
-        LATEST, {shard_id: AfterSequenceNumber(number)}
+        LATEST, {shard_id: AfterSequenceNumber(number)}, "orders"
     )
 
 

@@ -27,6 +27,8 @@ class LocalSts:
         self.requests: list[dict[str, str]] = []
         #: Code and message of the refusal that all get, while there is one.
         self.refusal: tuple[str, str, int] | None = None
+        #: What all are answered in place of a session, while there is something.
+        self.body: str | None = None
         #: Cleared: requests wait until it is set.
         self.open = threading.Event()
         self.open.set()
@@ -65,7 +67,7 @@ class LocalSts:
                         f"<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message>"
                         "</Error></ErrorResponse>"
                     )
-                body = text.encode()
+                body = (sts.body if sts.body is not None else text).encode()
                 self.send_response_only(status)
                 date = formatdate(sts.clock.now_ms() // 1000, usegmt=True)
                 for name, value in (

@@ -25,7 +25,7 @@ from kinesis_source.errors import (
 )
 from kinesis_source.options import Options
 from kinesis_source.planning.planner import StreamPlanner
-from kinesis_source.testing import LocalKinesis, ManualClock
+from kinesis_source.testing import Fault, LocalKinesis, ManualClock
 from tests.support.sts import CONTAINER, LocalSts, local_sts
 
 ROLE = "arn:aws:iam::210987654321:role/reader"
@@ -43,6 +43,7 @@ def aws_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(sessions, "_ANSWERED", set())
     return config
 
 
@@ -447,6 +448,30 @@ class TestKept:
         assert kinesis.callers["ASIA1", "DescribeStreamSummary"] == 2
         assert kinesis.callers["ASIA2", "DescribeStreamSummary"] == 3
 
+    def test_denied_ones_are_replaced_too(
+        self, role_options: Options, sts: LocalSts, kinesis: LocalKinesis, clock: ManualClock
+    ) -> None:
+        """A session that was revoked is denied; a new one of the same role is not."""
+        call(connect(role_options, "executor", clock=clock))
+        kinesis.inject(Fault("access_denied", "DescribeStreamSummary"))
+        for _ in range(3):
+            call(connect(role_options, "executor", clock=clock))
+        assert sts.calls["AssumeRole"] == 2
+
+    def test_an_edited_profile_counts_at_once(
+        self,
+        kinesis: LocalKinesis,
+        wall_sts: LocalSts,
+        aws_files: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", wall_sts.url)
+        for role in (ROLE, ROLE + "-of-another-team"):
+            aws_files.write_text(aws_files.read_text().replace(f"{ROLE}\n", f"{role}\n"))
+            for _ in range(2):
+                call(connect(options_of(kinesis, profile="chained"), "executor"))
+        assert [r["RoleArn"] for r in wall_sts.requests] == [ROLE, ROLE + "-of-another-team"]
+
     def test_keys_in_a_file_are_not_kept(
         self, kinesis: LocalKinesis, clock: ManualClock, aws_files: Path
     ) -> None:
@@ -462,11 +487,58 @@ class TestKept:
         (kept,) = [
             c
             for c in sessions._KEPT._kept.values()
-            if c.get_frozen_credentials().access_key == "ASIA1" and c._clock is clock
+            if c._clock is clock and c.get_frozen_credentials().access_key == "ASIA1"
         ]
         shown = f"{sessions._KEPT!r} {kept!r} {vars(kept)!r}"
         assert "NEVERSHOWN" not in shown
         assert "ASIA1" not in shown
+
+
+RESULT = "<AssumeRoleResponse><AssumeRoleResult>{}</AssumeRoleResult></AssumeRoleResponse>"
+KEY = "<AccessKeyId>ASIA9</AccessKeyId>"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html><body>Please log in</body></html>",
+        "<AssumeRoleResponse></AssumeRoleResponse>",
+        RESULT.format(""),
+        RESULT.format(f"<Credentials>{KEY}</Credentials>"),
+        RESULT.format(f"<Credentials>{KEY}<Expiration>NEVERSHOWN</Expiration></Credentials>"),
+    ],
+)
+def test_an_answer_that_is_no_session_is_a_matter_of_credentials(
+    role_options: Options, sts: LocalSts, clock: ManualClock, body: str
+) -> None:
+    sts.body = body
+    with pytest.raises(CredentialsError) as failed:
+        call(connect(role_options, "driver", clock=clock))
+    assert "what came is not credentials with an expiry" in str(failed.value)
+    assert "NEVERSHOWN" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "[]",
+        '{"Version": 1, "AccessKeyId": null, "SecretAccessKey": null, "SessionToken": null, '
+        '"Expiration": "2099-01-01T00:00:00Z"}',
+        '{"Version": 1, "AccessKeyId": "A", "SecretAccessKey": "s", "Expiration": 4}',
+    ],
+)
+def test_a_process_that_prints_no_session_is_a_matter_of_credentials_and_forgotten(
+    kinesis: LocalKinesis, clock: ManualClock, aws_files: Path, tmp_path: Path, printed: str
+) -> None:
+    answer = tmp_path / "answer"
+    answer.write_text(printed)
+    aws_files.write_text(f"[profile odd]\ncredential_process = cat {answer}\n")
+    options = options_of(kinesis, profile="odd")
+    with pytest.raises((CredentialsError, TransientServiceError)):
+        call(connect(options, "executor", clock=clock))
+    answer.write_text('{"Version": 1, "AccessKeyId": "A", "SecretAccessKey": "s"}')
+    clock.advance(10_000)
+    call(connect(options, "executor", clock=clock))
 
 
 class TestPatience:
@@ -539,8 +611,10 @@ class TestPatience:
         clock.advance(5_000)
         client.describe_stream_summary()
         kinesis.accept_only()
-        with pytest.raises(TransientServiceError, match="for up to 300 s more"):
-            client.describe_stream_summary()
+        # This task's, and those that the process is given later.
+        for connection in (client, connect(options, "executor", clock=clock).client):
+            with pytest.raises(TransientServiceError, match="for up to 300 s more"):
+                connection.describe_stream_summary()
 
     @pytest.mark.parametrize("process", ["driver", "executor"])
     def test_fixed_keys_cannot_change(

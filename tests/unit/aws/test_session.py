@@ -198,12 +198,13 @@ class TestRole:
         assert parse_qs(assume.body.decode())["RoleSessionName"] == ["pyspark-kinesis"]
 
     def test_one_that_may_not_be_assumed(self, sts: Any, at_server: Any) -> None:
-        sts.answer(
-            b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>User: arn:x is not "
-            b"authorized</Message></Error></ErrorResponse>",
-            403,
-            headers={"Content-Type": "text/xml"},
-        )
+        for _ in range(2):
+            sts.answer(
+                b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>User: arn:x is not "
+                b"authorized</Message></Error></ErrorResponse>",
+                403,
+                headers={"Content-Type": "text/xml"},
+            )
         with pytest.raises(AccessDeniedError, match=rf"arn:x.*sts:AssumeRole on {ROLE}.*executor"):
             connect(at_server(**KEYS, roleArn=ROLE), "executor").client.list_shards()
 

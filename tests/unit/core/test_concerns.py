@@ -1,6 +1,12 @@
 from __future__ import annotations
 
-from kinesis_source.core.concerns import Wait, nearing_horizon, throttled_long, waiting_long
+from kinesis_source.core.concerns import (
+    Throttle,
+    Wait,
+    nearing_horizon,
+    throttled_long,
+    waiting_long,
+)
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -22,13 +28,27 @@ def test_a_shard_near_the_end_of_retention_is_named_with_the_time_left() -> None
     assert "in 0 ms records will be gone that were not read (2 more shards are near that" in text
 
 
+RATE = "GetRecords: ProvisionedThroughputExceededException: Rate exceeded"
+
+
 def test_a_throttle_is_told_once_it_is_long() -> None:
-    assert throttled_long({"a": MINUTE_MS, "b": 0}) is None
-    text = throttled_long({"a": 3 * MINUTE_MS, "b": 2 * MINUTE_MS, "c": 0})
+    assert throttled_long({"a": Throttle(MINUTE_MS, RATE)}) is None
+    text = throttled_long(
+        {
+            "a": Throttle(3 * MINUTE_MS, RATE),
+            "b": Throttle(2 * MINUTE_MS, RATE),
+            "c": Throttle(0, RATE),
+        }
+    )
     assert text is not None
     assert text.startswith(
-        "a has been throttled for 3 min (1 more shard is throttled as well). Other readers"
+        f"a has been throttled for 3 min (1 more shard is throttled as well): {RATE}. Readers share"
     )
+
+
+def test_only_a_throttle_of_the_shard_is_a_matter_of_other_readers() -> None:
+    text = throttled_long({"a": Throttle(3 * MINUTE_MS, "GetRecords: KMSThrottlingException: x")})
+    assert text == "a has been throttled for 3 min: GetRecords: KMSThrottlingException: x"
 
 
 def test_a_shard_that_waits_for_long_is_named_with_its_parents() -> None:

@@ -60,3 +60,15 @@ def test_what_is_refused_says_why(text: str, pattern: str, reason: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_java_time(text, pattern)
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("zone", ["+9999", "+0099", "-1901"])
+def test_an_offset_that_does_not_exist_is_refused(zone: str) -> None:
+    with pytest.raises(ValueError, match=r"does not exist; expected -18:00 to \+18:00"):
+        parse_java_time(f"2026-01-01 00:00 {zone}", "yyyy-MM-dd HH:mm Z")
+
+
+@pytest.mark.parametrize("text", ["0001-01-01 00:00 +0100", "9999-12-31 23:59 -0100"])
+def test_a_time_outside_all_years_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="lies outside the years 1 to 9999"):
+        parse_java_time(text, "yyyy-MM-dd HH:mm Z")

@@ -139,6 +139,10 @@ def test_the_declaration_and_the_fields_are_the_same_set() -> None:
         ("region", "EU", "region"),
         ("endpointUrl", "localhost:4567", "http(s)://"),
         ("endpointUrl", "http://h:port", "http(s)://"),
+        ("endpointUrl", "http://my_host:4567", "no underscore"),
+        ("stsEndpointUrl", "https://a b", "http(s)://"),
+        ("startingPosition", "[" * 100_000, "LATEST"),
+        ("startingPosition", '{"a":' * 100_000, "two levels"),
         ("startingPosition", "yesterday", "LATEST"),
         ("startFromLeaseTable", "a b", "3 to 255"),
         ("writeLeaseTable", "", "3 to 255"),
@@ -259,6 +263,17 @@ def test_options_that_contradict_each_other(given: dict[str, str], words: list[s
         assert word in message
 
 
+def test_the_offset_of_another_stream_is_refused() -> None:
+    offset = (
+        '{"metadata": {"streamName": "payments", "batchId": "7"}, "shardId-000000000000": '
+        '{"iteratorType": "AFTER_SEQUENCE_NUMBER", "iteratorPosition": "4960"}}'
+    )
+    message = refusal({"streamName": "orders", "startingPosition": offset})
+    assert message == (
+        "startingPosition is an offset of the stream 'payments'; expected one of 'orders'"
+    )
+
+
 def test_secrets_are_shown_nowhere() -> None:
     options = parse(**KEYS, awsSessionToken="tOkEn")
     again = pickle.loads(pickle.dumps(options))
@@ -278,6 +293,8 @@ def test_a_malformed_secret_is_not_quoted() -> None:
 
 
 def test_a_password_in_the_endpoint_is_not_quoted() -> None:
+    for text in ("u:pw@h", r"https:\\u:pw@h", "https:/u:pw@h", "https://u:p\nw@h"):
+        assert "pw" not in refusal({"streamName": "orders", "stsEndpointUrl": text})
     message = refusal({"streamName": "orders", "endpointUrl": "http://me:pass@host"})
     assert "endpointUrl" in message
     assert "pass" not in message.replace("password", "")

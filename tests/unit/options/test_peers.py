@@ -198,7 +198,7 @@ def test_how_often_shards_are_listed(name: str, text: str, ms: int) -> None:
         ("kinesis.stsRoleArn", "reader", "found 'reader'; expected arn:aws:iam::"),
         ("kinesis.startingPosition", "now", "found 'now'; expected LATEST"),
         ("startingTimestamp", "latest", "found 'latest'; expected a time"),
-        ("kinesis.endpointUrl", "http://me:pw@host", "found 'http://***@host'; expected http"),
+        ("kinesis.endpointUrl", "http://me:pw@host", "found '***@host'; expected http"),
         ("kinesis.awsSecretKey", "sEcReT\n", "found '***'; expected printable"),
         ("kinesis.sessionToken", "sEcReT\n", "found '***'; expected printable"),
         ("awsAccessKey", "sEc ReT", "found '***'; expected printable"),

@@ -127,13 +127,14 @@ def test_what_is_refused_says_why(text: str, reason: str) -> None:
                     C: TRIM_HORIZON,
                     D: AtTimestamp(1767323045678),
                 },
+                "orders",
             ),
         ),
         (  # qubole: the same without the sub-sequence number
             f'{{"{A}":{{"iteratorType":"AFTER_SEQUENCE_NUMBER","iteratorPosition":"4960"}},'
             '"metadata":{"streamName":"my.cool.stream2","batchId":"7"},'
             f'"{B}":{{"iteratorType":"SHARD_END","iteratorPosition":""}}}}',
-            PerShard(LATEST, {A: AfterSequenceNumber(4960), B: SHARD_END}),
+            PerShard(LATEST, {A: AfterSequenceNumber(4960), B: SHARD_END}, "my.cool.stream2"),
         ),
     ],
 )

@@ -83,6 +83,7 @@ WRONG_INPUTS = {
         orders(region="EU (Ireland)"),
         orders(endpointUrl="localhost:4567"),
         orders("endpointUrl=http://me:password@host", endpointUrl="http://me:password@host"),
+        orders(endpointUrl="http://kinesis_local:4567"),
     ],
     "Values": [
         orders(failOnDataLoss="no"),

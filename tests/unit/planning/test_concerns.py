@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tests.unit.planning.local_query import HOUR_MS, LocalQuery, MakeQuery
+from tests.unit.planning.local_query import HOUR_MS, STREAM, LocalQuery, MakeQuery
 
 
 def told(caplog: pytest.LogCaptureFixture, subject: str) -> list[str]:
@@ -90,6 +90,64 @@ def test_a_throttle_now_and_then_is_no_concern(
             query.fault("throttle", "GetRecords", times=1)
             query.trigger(9, gap_ms=10_000)
     assert told(caplog, "throttles") == []
+
+
+def test_one_throttle_in_a_hundred_calls_is_no_concern(
+    make_query: MakeQuery, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = make_query()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(6):
+            query.put(query.shard())
+            query.fault("throttle", "GetRecords", times=1)
+            query.trigger(50, gap_ms=1_000)
+    assert told(caplog, "throttles") == []
+
+
+def test_a_quiet_shard_that_was_not_looked_at_yet_is_no_concern(
+    make_query: MakeQuery, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = make_query()
+    query.put(query.shard())
+    query.settle()
+    query.stop()
+    query.clock.advance(20 * HOUR_MS)
+    query.fault("throttle", "GetRecords", times=3)
+    with caplog.at_level(logging.WARNING):
+        query.trigger(10)
+    assert told(caplog, "retention") == []
+
+
+def test_a_loss_that_was_accepted_is_told_once(
+    make_query: MakeQuery, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though a limit holds the shard back for longer than anything is remembered, and past the time
+    of the option."""
+    query = make_query(2, maxBytesPerShardPerTrigger="50k")
+    busy, quiet = query.shard(0), query.shard(1)
+    for shard_id in (busy, quiet):
+        query.put(shard_id)
+    query.settle()
+    query.stop()
+    query.clock.advance(60_000)
+    lost = [query.put(busy)[0], query.put(quiet)[0]]
+    for minute in range(30 * 60):
+        query.clock.advance(60_000)
+        query.put(busy, size=2_000)
+        if minute > 29 * 60:
+            query.put(quiet)
+    query.options["acceptDataLossUntil"] = str(query.clock.now_ms() + 20 * 60_000)
+    with caplog.at_level(logging.WARNING):
+        query.trigger(120, gap_ms=30_000)
+    losses = [r.getMessage() for r in caplog.records if "data loss in" in r.getMessage()]
+    assert sum(busy in text for text in losses) == 1
+    assert sum(quiet in text for text in losses) == 1
+    query.stop()
+    del query.options["acceptDataLossUntil"]
+    query.settle(most=400)
+    left = [r.sequence_number for r in query.kinesis.ledger(STREAM).shards[quiet].records[2:]]
+    assert query.numbers(quiet)[1:] == left
+    assert not set(lost) & set(query.numbers())
 
 
 def test_throttles_between_answers_are_a_concern(
