@@ -87,7 +87,8 @@ def _way_out(found_ms: int | None, accept_until_ms: int | None) -> str:
     if found_ms is not None:
         until = format_ms((found_ms // _MINUTE_MS + 1) * _MINUTE_MS + _SUGGESTED_MS)
     return (
-        f"{stopped_by}. To go on from the oldest record that is left, start it again with "
-        f"acceptDataLossUntil={until}: what is found lost by then is logged, later losses stop "
-        "the query again. A longer retention period gives a stopped query more time"
+        f"{stopped_by}. Other shards may have lost records too: kinesis-source checkpoint --lag "
+        "lists them. To go on from the oldest record that is left, start the query again with "
+        f"acceptDataLossUntil={until} (what is found lost by then is logged, later losses stop it "
+        "again). A longer retention period gives a stopped query more time"
     )

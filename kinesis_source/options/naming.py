@@ -36,19 +36,28 @@ def resolve_names(given: Mapping[str, str]) -> dict[str, Given]:
     """By the names of our options. Names of other connectors that mean the same become ours; those
     that ask for what is always done are left out. In any letter case.
 
-    Raises `OptionError`: an unknown name, a name without a counterpart, two names for one option.
+    Raises `OptionError` with all that is wrong: an unknown name, a name without a counterpart, two
+    names for one option.
     """
     resolved: dict[str, Given] = {}
+    problems: list[str] = []
     for name, text in given.items():
-        ours, value = _resolve(name, text)
+        try:
+            ours, value = _resolve(name, text)
+        except OptionError as error:
+            problems.append(str(error))
+            continue
         if ours is None:
             continue
         if ours in resolved:
-            raise OptionError(
+            problems.append(
                 f"{resolved[ours].said} and {value.said} are both given and set the same; "
                 "expected one of them. Leave one out"
             )
         resolved[ours] = value
+    if problems:
+        counted = f"{len(problems)} options are wrong: " if len(problems) > 1 else ""
+        raise OptionError(counted + " | ".join(problems))
     return resolved
 
 

@@ -99,7 +99,11 @@ _DATA_AS_PUT = Refused(
     "from_json(CAST(data AS STRING), schema)."
 )
 _PAGE = Always("10000", "Each GetRecords call asks for the most there is, 10,000 records.")
-_NO_EMPTY_BATCHES = Always("true", "A batch without records is never made. Leave it out.")
+_NO_EMPTY_BATCHES = Always(
+    "true",
+    "Idle triggers make no batch, but for a rare one that writes down a reshard or a time. Leave "
+    "it out.",
+)
 _NO_IDLE = Always("false", _PACE.why)
 _DRIVER_CALLS = Refused("How many calls the driver makes at once is fixed. Leave it out.")
 _NO_QUEUE = Refused(

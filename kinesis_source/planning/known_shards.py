@@ -59,7 +59,17 @@ class KnownShards:
             return
         self._listed_at = now
         self._asked.clear()
+        if not self.expired.issuperset(i for i in tracked if i not in listing):
+            self._doubt_stream()
         self._merge(listing, tracked)
+
+    def _doubt_stream(self) -> None:
+        """Shards that the offset tracks are not listed: that proves nothing, but another stream
+        under the name would look so."""
+        try:
+            self._guard.check()
+        except TransientServiceError as error:
+            logger.debug("whether the stream is the same is asked with the next listing: %s", error)
 
     def _merge(self, listing: dict[str, Shard], tracked: Collection[str]) -> None:
         before = self.lineage.shards

@@ -217,9 +217,12 @@ class Service:
         if call.operation == "GetRecords":
             token = IteratorToken.parse(call.request.get("ShardIterator"))
             if token is not None and token.stream_uid < len(self.state.streams_by_uid):
-                call.stream = self.state.streams_by_uid[token.stream_uid]
+                stream = self.state.streams_by_uid[token.stream_uid]
+                if token.issued_ms < stream.created_ms:
+                    return  # of a server that ran here before
+                call.stream = stream
                 call.token = token
-                call.shard_id = call.stream.shards[token.shard_index].shard_id
+                call.shard_id = stream.shards[token.shard_index].shard_id
         elif call.operation == "GetShardIterator":
             call.shard_id = call.request.get("ShardId")
 

@@ -174,7 +174,7 @@ def test_data_loss_stops_the_query_and_is_survived_when_allowed(
         )
         assert f"DataLossError: {loss}" in str(caught.value)
         assert position in str(caught.value)
-        suggested = re.search(r"start it again with acceptDataLossUntil=(\S+): ", str(caught.value))
+        suggested = re.search(r"again with acceptDataLossUntil=(\S+) \(", str(caught.value))
         assert suggested is not None
 
         driver_log.restart()

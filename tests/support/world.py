@@ -258,7 +258,7 @@ class World:
     def _stopped_at_loss(self, message: str) -> None:
         """As the message says: start it with acceptDataLossUntil. Some try again first."""
         alarm = parse_alarm(message)
-        suggested = re.search(r"acceptDataLossUntil=(\S+): ", message)
+        suggested = re.search(r"acceptDataLossUntil=(\S+) \(", message)
         if alarm is None or suggested is None or self.clock.now_ms() < self._run_goes_on_until_ms:
             raise Verdict("loss", f"the query stopped: {message}")
         self.tally["stops at a loss"] += 1

@@ -270,3 +270,9 @@ def test_a_job_of_databricks_runs_as_it_is_but_for_the_rate() -> None:
     assert options.aws_access_key_id == Secret("AKIDEXAMPLE")
     assert options.starting_position == TRIM_HORIZON
     assert "Databricks' 1.5 MB/s are 1536k here" in refusal(**given | {"maxFetchRate": "1.5"})
+
+
+def test_all_names_that_are_wrong_are_named_at_once() -> None:
+    message = refusal(**{"maxrecordpertrigger": "5", "kinesis.metadatapath": "x", "region": "eu"})
+    assert message.startswith("2 options are wrong: unknown option 'maxrecordpertrigger'; did you")
+    assert " | option kinesis.metadataPath of awslabs' connector has no counterpart" in message

@@ -83,3 +83,40 @@ def test_a_shard_of_a_stream_made_again_is_doubted_until_the_service_answers(
         query.trigger(30, gap_ms=2_000)
     assert isinstance(failed.value.original, StreamRecreatedError)
     assert query.numbers() == read
+
+
+class Replaced(LocalKinesis):
+    """Once there is a `successor`, the name means that, though kept iterators go on to answer."""
+
+    successor: LocalKinesis | None = None
+
+    def in_process_client(self) -> Any:
+        client = super().in_process_client()
+        for method in ("list_shards", "describe_stream_summary"):
+            setattr(client, method, self._of_today(method, getattr(client, method)))
+        return client
+
+    def _of_today(self, method: str, own: Callable[..., Any]) -> Callable[..., Any]:
+        def call(**request: Any) -> Any:
+            if self.successor is None:
+                return own(**request)
+            return getattr(self.successor.in_process_client(), method)(**request)
+
+        return call
+
+
+def test_a_listing_without_the_tracked_shards_has_the_stream_looked_at() -> None:
+    """Absence proves nothing; but another stream under the name would look so."""
+    clock = ManualClock()
+    kinesis, successor = Replaced(clock), LocalKinesis(clock)
+    kinesis.create_stream(STREAM, shards=3)
+    query = LocalQuery(kinesis=kinesis, clock=clock)
+    query.put(query.shard(2))
+    query.settle()
+    clock.advance(1_000)
+    successor.create_stream(STREAM, shards=1)
+    kinesis.successor = successor
+    with pytest.raises(QueryFailed) as failed:
+        query.trigger(12)
+    query.close()
+    assert isinstance(failed.value.original, StreamRecreatedError)

@@ -149,7 +149,7 @@ def test_a_trimmed_position_stops_the_query(make_query: MakeQuery, answer: Trimm
         "records that arrived from 2026-01-01T00:00:",
         "to 2026-01-01T01:00:",
         "failOnDataLoss=true stopped the query",
-        "start it again with acceptDataLossUntil=2026-01-02T",
+        "start the query again with acceptDataLossUntil=2026-01-02T",
     ):
         assert words in str(error)
     assert query.numbers() == read, "nothing is delivered over a gap"
@@ -179,7 +179,7 @@ def test_a_stop_is_left_for_one_restart(make_query: MakeQuery, answer: TrimmedAn
     left = lose_some(query)
     with pytest.raises(QueryFailed) as failed:
         query.settle()
-    suggested = re.search(r"acceptDataLossUntil=(\S+): ", str(failed.value.original))
+    suggested = re.search(r"acceptDataLossUntil=(\S+) \(", str(failed.value.original))
     assert suggested is not None
     query.options["acceptDataLossUntil"] = suggested[1]
     query.settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from kinesis_source.testing import LocalKinesis, ManualClock
 
@@ -439,3 +440,24 @@ def test_raising_retention_revives_nothing_and_lowering_hides(
     ):
         code, _ = reader.refusal(operation, StreamName="orders", RetentionPeriodHours=hours)
         assert code == "InvalidArgumentException"
+
+
+def test_an_iterator_of_an_earlier_server_is_refused() -> None:
+    """A server that is started again at the same address has another stream of the name."""
+    clock = ManualClock()
+    answered = []
+    for shards in (3, 1):
+        clock.advance(60_000)
+        kinesis = LocalKinesis(clock)
+        kinesis.create_stream("orders", shards=shards)
+        client = kinesis.in_process_client()
+        if not answered:
+            for shard_id in kinesis.shards("orders"):
+                iterator = client.get_shard_iterator(
+                    StreamName="orders", ShardId=shard_id, ShardIteratorType="TRIM_HORIZON"
+                )
+                answered.append(iterator["ShardIterator"])
+            clock.advance(60_000)
+    for iterator in answered:
+        with pytest.raises(ClientError, match="InvalidArgument"):
+            client.get_records(ShardIterator=iterator)
