@@ -47,14 +47,8 @@ java:
 demo: $(READY) java ## Watch a real Spark query live through reshards and a SIGKILL (about a minute)
 	@$(PY) -m kinesis_source.demo
 
-# Side by side, as real Spark waits more than it works; what the second prints comes at the end.
 test: $(READY) java ## Run the tests: pure ones, the simulated engine, real Spark
-	@log=$$(mktemp); \
-	$(PY) -m pytest -q -m 'not (spark or slow or cluster or matrix)' > "$$log" 2>&1 & pure=$$!; \
-	trap 'kill $$pure 2>/dev/null; rm -f "$$log"' EXIT INT TERM; \
-	echo "== with real Spark"; \
-	$(PY) -m pytest -q -m 'spark and not (slow or cluster or matrix)'; spark=$$?; \
-	wait $$pure; pure=$$?; echo "== without Spark"; cat "$$log"; exit $$((spark | pure))
+	@$(PY) -m tests.side_by_side
 
 test-pure: $(READY) ## Run the tests that need no Java
 	@$(PY) -m pytest -q -m 'not (spark or cluster or matrix)'
