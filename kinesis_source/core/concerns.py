@@ -68,7 +68,7 @@ def throttled_long(throttles: Mapping[str, Throttle]) -> str | None:
         )
     return (
         f"{worst} has been throttled for {format_duration(long[worst].lasted_ms)}"
-        f"{_more(long, 'throttled as well')}: {long[worst].reason}{advice}"
+        f"{_more(long, 'throttled as well')}: {long[worst].reason.rstrip('.')}{advice}"
     )
 
 
