@@ -55,4 +55,10 @@ def test_the_simulated_engine_calls_what_spark_calls(
     situation: str, recorded: dict[str, Any], tmp_path: Path
 ) -> None:
     simulated = play(situation, SimulatedQuery, tmp_path / situation)
-    assert simulated == recorded["calls"][situation]
+    assert without_stop(simulated) == without_stop(recorded["calls"][situation])
+
+
+def without_stop(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Whether `stop` is called at a normal stop is a race in Spark: it ends the planner's process,
+    and sometimes the end of its input comes first. So nothing may depend on it."""
+    return [call for call in calls if call["method"] != "stop"]
