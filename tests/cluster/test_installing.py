@@ -129,7 +129,7 @@ spark.dataSource.register(KinesisDataSource)
     [
         pytest.param("", "[DATA_SOURCE_NOT_FOUND]", id="by name"),
         pytest.param(REGISTERED, "ModuleNotFoundError: No module named", id="registered"),
-        pytest.param(BY_VALUE, "cannot pickle 'msgspec.json.Decoder' object", id="by value"),
+        pytest.param(BY_VALUE, "cannot pickle '_thread.lock' object", id="by value"),
     ],
 )
 def test_py_files_alone_do_not_do(
