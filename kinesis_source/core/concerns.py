@@ -13,9 +13,9 @@ from kinesis_source.core.times import format_duration
 
 #: A throttle that lasts no longer, or a parent that takes no longer, is nothing unusual.
 LONG_THROTTLE_MS = 60_000
+LONG_WAIT_MS = 300_000
 #: Not of KMS, of STS or of an account.
 _RATE_OF_A_SHARD = "ProvisionedThroughputExceededException"
-LONG_WAIT_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True)

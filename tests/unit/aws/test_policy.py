@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from kinesis_source.spark.source import KinesisDataSource
 from kinesis_source.testing import LocalKinesis, ManualClock
 from tests.support import connection as connections
 from tests.support.dynamodb import KEYS, REGION, LocalDynamoDB, local_dynamodb
+from tests.support.inline import InlineExecutor
 from tests.support.kcl_rows import kcl_1
 from tests.support.sts import local_sts
 from tests.unit.planning.local_query import LocalQuery
@@ -38,17 +38,6 @@ ROLE = "arn:aws:iam::210987654321:role/reader"
 HOUR_MS = 3_600_000
 
 calls: set[tuple[str, str]] = set()
-
-
-class _Inline:
-    """Runs what it is given at once, as the tests' clock does not wait for threads."""
-
-    def __init__(self, *_: object, **__: object) -> None: ...
-
-    def submit(self, fn: Callable[..., object], *arguments: object) -> Future[object]:
-        done: Future[object] = Future()
-        done.set_result(fn(*arguments))
-        return done
 
 
 class _Noting:
@@ -175,7 +164,7 @@ def dynamodb() -> Iterator[LocalDynamoDB]:
 
 def noting_tables(monkeypatch: pytest.MonkeyPatch, denied: str | None = None) -> set[str]:
     """The operations that lease tables are asked for from now on; `denied` is refused."""
-    monkeypatch.setattr(lease_writer, "ThreadPoolExecutor", _Inline)
+    monkeypatch.setattr(lease_writer, "ThreadPoolExecutor", InlineExecutor)
     made: set[str] = set()
     make: Callable[..., Any] = lease_table.sdk_client
 

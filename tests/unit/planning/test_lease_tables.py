@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,26 +12,16 @@ from kinesis_source.core.positions import SHARD_END
 from kinesis_source.errors import AccessDeniedError, DataLossError, LeaseTableError
 from tests.support.dynamodb import KEYS, REGION, LocalDynamoDB, local_dynamodb
 from tests.support.engine import QueryFailed
+from tests.support.inline import InlineExecutor
 from tests.support.kcl_rows import Row, kcl_1
 from tests.unit.planning.local_query import HOUR_MS, STREAM, LocalQuery, MakeQuery
 
 TABLE = "orders-application"
 
 
-class _Inline:
-    """Runs what it is given at once, as the tests' clock does not wait for threads."""
-
-    def __init__(self, *_: object, **__: object) -> None: ...
-
-    def submit(self, fn: Callable[..., object], *arguments: object) -> Future[object]:
-        done: Future[object] = Future()
-        done.set_result(fn(*arguments))
-        return done
-
-
 @pytest.fixture(autouse=True)
 def _without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_writer, "ThreadPoolExecutor", _Inline)
+    monkeypatch.setattr(lease_writer, "ThreadPoolExecutor", InlineExecutor)
 
 
 @pytest.fixture(scope="module")
