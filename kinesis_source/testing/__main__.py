@@ -10,6 +10,8 @@ from typing import NoReturn
 
 from kinesis_source.testing.local import LocalKinesis
 
+_LOOK_PERIOD_S = 0.5
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -43,11 +45,14 @@ def main() -> None:
             file=sys.stderr,
             flush=True,
         )
-        threading.Event().wait()
+        never = threading.Event()
+        while True:
+            # Not for ever: the system may hand a signal to another thread, and Python acts on it
+            # only here, when this one wakes.
+            never.wait(_LOOK_PERIOD_S)
 
 
 def _end(*_: object) -> NoReturn:
-    # Not by setting the event: the signal may come while the same thread holds its lock.
     raise SystemExit(0)
 
 

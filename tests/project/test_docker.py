@@ -87,7 +87,7 @@ def test_the_local_stream_starts_with_the_arguments_of_the_compose_file() -> Non
         subprocess.run([sys.executable, "-c", probe.replace("4567", port)], check=True)
     finally:
         process.terminate()
-        process.wait()
+        process.wait(10)
 
 
 @pytest.mark.parametrize("name", ["producer", "job"])

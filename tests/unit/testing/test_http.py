@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPResponse, IncompleteRead
 from pathlib import Path
+from signal import SIGTERM
 from typing import Any
 
 import pytest
@@ -229,7 +231,10 @@ def test_spark_options_name_the_running_stream(running: LocalKinesis) -> None:
     }
 
 
-def test_the_module_runs_as_a_process_of_its_own() -> None:
+@pytest.mark.parametrize("thread", [min, max], ids=["main-thread", "another-thread"])
+def test_the_module_runs_as_a_process_of_its_own_until_any_thread_is_signalled(
+    thread: Callable[[Iterable[int]], int],
+) -> None:
     command = [
         sys.executable,
         "-m",
@@ -247,9 +252,12 @@ def test_the_module_runs_as_a_process_of_its_own() -> None:
         headers = {"X-Amz-Target": "Kinesis_20131202.ListShards", "Authorization": "none"}
         connection.request("POST", "/", b'{"StreamName": "orders"}', headers)
         assert len(json.loads(connection.getresponse().read())["Shards"]) == 3
-    finally:
-        process.terminate()
+        # The system chooses which thread takes a signal to the process, mostly the main one.
+        os.kill(thread(int(task) for task in os.listdir(f"/proc/{process.pid}/task")), SIGTERM)
         assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 # Both faces
